@@ -23,6 +23,7 @@ from pyspark_pennon.handle import version_time, version_times
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
+from pyspark_pennon.tables import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -327,14 +328,7 @@ def inserted(
     version: int, fragments: list[tuple[int, int]], columns: tuple[str | None, ...]
 ) -> list[InputPartition]:
     """Fragments in order, divided into tasks of about as many rows each."""
-    groups: list[list[int]] = []
-    rows_in_last = ROWS_PER_TASK
-    for fragment, rows in fragments:
-        if rows_in_last >= ROWS_PER_TASK:
-            groups.append([])
-            rows_in_last = 0
-        groups[-1].append(fragment)
-        rows_in_last += rows
+    groups = grouped(fragments, ROWS_PER_TASK)
     return [InsertedFragments(version, tuple(group), columns) for group in groups]
 
 

@@ -54,7 +54,7 @@ def value_parameters(table: Any, read: ReadOptions, index: Any) -> dict[str, Any
 
 
 def vector_parameters(index: Any) -> dict[str, Any]:
-    """The parameters of an index over vectors but for what is found by training."""
+    """The parameters of an index over vectors, except what is found by training."""
     details = index.details
     found: dict[str, Any] = {"metric": details["metric_type"].lower()}
     hints = details["runtime_hints"]

@@ -122,10 +122,10 @@ class Search:
             if nearest is None:
                 return
             addresses = nearest[ROW_ADDRESS].combine_chunks()
-            places = addresses.dictionary_encode()
-            order = pc.sort_indices(places.dictionary)
-            rows = AddressedRows(self.read, self.names).at(places.dictionary.take(order))
-            taken = rows.take(pc.sort_indices(order).take(places.indices))
+            distinct = addresses.dictionary_encode()
+            order = pc.sort_indices(distinct.dictionary)
+            rows = AddressedRows(self.read, self.names).at(distinct.dictionary.take(order))
+            taken = rows.take(pc.sort_indices(order).take(distinct.indices))
             yield from self._joined(asked, _with(taken, nearest), target)
 
         everything = numbered(spark, len(tasks), found, _found_schema())

@@ -132,11 +132,15 @@ def fragment_groups(table: Any, tasks: int, *, among: Container[int] | None = No
         for fragment in table.get_fragments()
         if among is None or fragment.fragment_id in among
     ]
-    share = max(1, -(-sum(rows for _, rows in sizes) // tasks))
+    return grouped(sizes, max(1, -(-sum(rows for _, rows in sizes) // tasks)))
+
+
+def grouped(fragments: Sequence[tuple[int, int]], rows_of_group: int) -> list[list[int]]:
+    """Fragments, given with their rows, in groups: each but the last has so many rows or more."""
     groups: list[list[int]] = []
-    filled = share
-    for fragment, rows in sizes:
-        if filled >= share:
+    filled = rows_of_group
+    for fragment, rows in fragments:
+        if filled >= rows_of_group:
             groups.append([])
             filled = 0
         groups[-1].append(fragment)

@@ -96,9 +96,9 @@ def test_a_merge_of_new_columns(table: LanceTable, frame: DataFrame, uri: str, m
     merge = table.alias("t").merge(source.alias("s"), "t.id = s.id").withSchemaEvolution()
     assert counts(merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()) == (3, 0, 0)
     check(uri, {id: {**row, "y": id * 2 if id < 3 else None} for id, row in model.items()})
-    twice = source.unionByName(source)
+    repeated = source.unionByName(source)
     with pytest.raises(pennon.InvalidInputError, match="match"):
-        table.alias("t").merge(twice.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
+        table.alias("t").merge(repeated.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
 
 
 def test_columns(spark: SparkSession, table: LanceTable, uri: str, tmp_path: Path, model: Rows) -> None:

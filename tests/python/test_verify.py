@@ -132,7 +132,7 @@ def several_pages(uri: str, version: str) -> pennon.LanceDataset:
 
 
 def test_damage_in_pages(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each page that does not decode is told, with its file, column and number, and blocks that were changed."""
+    """Each page that does not decode is a finding, with its file, column and number; so are changed blocks."""
     table = several_pages(uri, "2.2")
     assert table.verify(data=True).ok
     path = data_file(Path(uri), 0)

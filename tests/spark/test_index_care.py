@@ -33,7 +33,7 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[False, True], ids=["addresses", "stable"])
 def uris(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
-    """The same table twice: for Spark and for the wheel."""
+    """Two copies of a table: for Spark and for the wheel."""
     written(str(tmp_path / "spark"), vectors(), stable=request.param)
     table = pennon.dataset(str(tmp_path / "spark"))
     table.add_columns({"tags": "make_array(id % 3, id % 5)"})
@@ -46,7 +46,7 @@ def appended(uri: str) -> None:
     pennon.write_dataset(rows.append_column("tags", tags), uri, mode="append", max_rows_per_file=350)
 
 
-def twice(uris: tuple[str, str], change: Callable[[str], object]) -> None:
+def changed_both(uris: tuple[str, str], change: Callable[[str], object]) -> None:
     """What happens to the table before the indices are taken care of, and a copy of the result."""
     change(uris[0])
     shutil.copytree(*uris)
@@ -70,7 +70,7 @@ def test_values(spark: SparkSession, uris: tuple[str, str], kind: str, retrain: 
         appended(uri)
         pennon.dataset(uri).delete("id % 13 = 5")
 
-    twice(uris, change)
+    changed_both(uris, change)
     before = pennon.dataset(uris[0])
     LanceTable.forPath(spark, uris[0]).optimizeIndices(["i"], retrain=retrain)
     pennon.dataset(uris[1]).optimize.optimize_indices(index_names=["i"], retrain=retrain)
@@ -100,7 +100,7 @@ def test_vectors(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:
         pennon.dataset(uri).create_index("vec", kind, "i", metric="cosine", **parameters)
         appended(uri)
 
-    twice(uris, change)
+    changed_both(uris, change)
     before = pennon.dataset(uris[0])
     centroids = before.index_statistics("i")["indices"][0]["centroids"]
     LanceTable.forPath(spark, uris[0]).optimizeIndices()
@@ -159,7 +159,7 @@ def test_updates_move_rows(spark: SparkSession, uris: tuple[str, str]) -> None:
         pennon.dataset(uri).update({"s": "'0'"}, where="id % 3 = 0")
         pennon.dataset(uri).update({"id": "id + 100000"}, where="id % 4 = 1")
 
-    twice(uris, change)
+    changed_both(uris, change)
     LanceTable.forPath(spark, uris[0]).optimizeIndices()
     pennon.dataset(uris[1]).optimize.optimize_indices()
     assert all(covered(uris[0], name) for name in names)
@@ -182,7 +182,7 @@ def test_values_replaced_in_place(spark: SparkSession, uris: tuple[str, str]) ->
         pennon.dataset(uri).create_scalar_index("n", "BTREE", "n")
         LanceTable.forPath(spark, uri).updateColumnsFrom(values.where("id < 1200"), on="id")
 
-    twice(uris, change)
+    changed_both(uris, change)
     assert not covered(uris[0], "n")
     LanceTable.forPath(spark, uris[0]).optimizeIndices()
     pennon.dataset(uris[1]).optimize.optimize_indices()

@@ -84,12 +84,13 @@ mod tests {
 
     use super::*;
     use crate::source::MemorySource;
-    use crate::{Ahead, FileReader, FileWriter, WriteOptions};
+    use crate::{FileReader, FileWriter, WriteOptions};
 
+    /// A file in memory of which these checksums are looked at.
     #[derive(Debug)]
-    struct Checked(MemorySource);
+    struct File(MemorySource, VerifyReads);
 
-    impl ByteSource for Checked {
+    impl ByteSource for File {
         fn size(&self) -> Result<u64> {
             self.0.size()
         }
@@ -103,7 +104,7 @@ mod tests {
         }
 
         fn verify_reads(&self) -> VerifyReads {
-            VerifyReads::Pages
+            self.1
         }
     }
 
@@ -139,7 +140,7 @@ mod tests {
     }
 
     fn open(bytes: Vec<u8>) -> Result<FileReader> {
-        FileReader::open(Arc::new(Checked(MemorySource::new("file", bytes))))
+        FileReader::open(Arc::new(File(MemorySource::new("file", bytes), VerifyReads::Pages)))
     }
 
     fn read(reader: &FileReader, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
@@ -223,26 +224,10 @@ mod tests {
         let mut file = write(&batch, FileVersion::V2_2);
         let at = file.len() - 41;
         file[at] ^= 1;
-        #[derive(Debug)]
-        struct Off(MemorySource);
-        impl ByteSource for Off {
-            fn size(&self) -> Result<u64> {
-                self.0.size()
-            }
-            fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-                self.0.read(ranges)
-            }
-            fn name(&self) -> &str {
-                self.0.name()
-            }
-            fn verify_reads(&self) -> VerifyReads {
-                VerifyReads::Off
-            }
-        }
         let error = FileReader::open(Arc::new(MemorySource::new("file", file.clone()))).unwrap_err();
         assert!(error.to_string().contains("the metadata was changed"), "{error}");
         let reader =
-            FileReader::open_ahead(Arc::new(Off(MemorySource::new("file", file))), Ahead::Kept).unwrap();
+            FileReader::open(Arc::new(File(MemorySource::new("file", file), VerifyReads::Off))).unwrap();
         assert_eq!(read(&reader, &RowRanges::from(0..ROWS as u64)).unwrap(), batch.columns());
     }
 }

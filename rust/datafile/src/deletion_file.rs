@@ -28,7 +28,8 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::DeletionFileType;
 use pennon_core::{Error, Result};
 use roaring::RoaringBitmap;
-use twox_hash::XxHash3_64;
+
+use crate::container::checksums::hash_parts;
 
 /// From this many rows on the bitmap is chosen.
 const BITMAP_FROM: u64 = 5000;
@@ -111,13 +112,9 @@ fn with_checksum(bytes: &[u8], at: usize) -> Vec<u8> {
     let mut file = Vec::with_capacity(bytes.len() + CHECKSUM_MAGIC.len() + 8);
     file.extend_from_slice(before);
     file.extend_from_slice(CHECKSUM_MAGIC);
-    file.extend_from_slice(&checksum(before, behind).to_le_bytes());
+    file.extend_from_slice(&hash_parts(before, behind).to_le_bytes());
     file.extend_from_slice(behind);
     file
-}
-
-fn checksum(before: &[u8], behind: &[u8]) -> u64 {
-    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(before), behind)
 }
 
 /// Checks the checksum, if there is one. Gives what lies before it. Errors: `Corrupt` for a wrong one.
@@ -135,7 +132,7 @@ fn check_checksum(form: DeletionFileType, bytes: &[u8]) -> Result<&[u8]> {
     let Some((expected, behind)) = behind else {
         return Err(Error::corrupt(format!("deletion file of {} bytes ends in its checksum", bytes.len())));
     };
-    let (expected, found) = (u64::from_le_bytes(*expected), checksum(before, behind));
+    let (expected, found) = (u64::from_le_bytes(*expected), hash_parts(before, behind));
     if expected == found {
         return Ok(before);
     }

@@ -212,7 +212,8 @@ fn offset_in(tail: &[u8], file_size: u64, position: u64) -> Option<usize> {
 
 /// Lays out a manifest file and sets the manifest's two section positions.
 ///
-/// `indices` and `transaction` are encoded messages; the manifest gets a checksum. Errors: `Unsupported` if a piece reaches 4 GiB.
+/// `indices` and `transaction` are encoded messages; the manifest gets a checksum. Errors: `Unsupported` if a piece
+/// reaches 4 GiB.
 pub fn write_manifest_file(
     manifest: &mut Manifest,
     indices: Option<&[u8]>,

@@ -130,7 +130,7 @@ impl Checksums {
         let Some(((content, expected), footer)) = parts else {
             return Err(Error::corrupt(format!("{} bytes of metadata", end.len())));
         };
-        let (expected, found) = (u64::from_le_bytes(*expected), hash_metadata(content, footer));
+        let (expected, found) = (u64::from_le_bytes(*expected), hash_parts(content, footer));
         if expected == found {
             return Ok(());
         }
@@ -219,8 +219,9 @@ fn hash_block(block: &[u8]) -> u32 {
     XxHash3_64::oneshot(block) as u32
 }
 
-fn hash_metadata(content: &[u8], footer: &[u8]) -> u64 {
-    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(content), footer)
+/// The checksum of two parts: that of the first is the seed for that of the second.
+pub(crate) fn hash_parts(first: &[u8], second: &[u8]) -> u64 {
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(first), second)
 }
 
 /// Checksums of the blocks of bytes that come piece by piece.
@@ -279,7 +280,7 @@ pub(crate) fn finish(
     for position in [table, second, metadata] {
         bytes.extend_from_slice(&position.to_le_bytes());
     }
-    let checksum = hash_metadata(bytes, footer);
+    let checksum = hash_parts(bytes, footer);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes.extend_from_slice(footer);
 }

@@ -61,8 +61,8 @@ impl FileReader {
         self.metadata.checksums.is_some()
     }
 
-    /// Runs of blocks of the file that are not as they were written; none in a file without checksums. Reads all of it, some MiB
-    /// at a time.
+    /// Runs of blocks of the file that are not as they were written; none in a file without checksums. Reads all of it,
+    /// some MiB at a time.
     ///
     /// Errors: `Store`, and `Corrupt` for a file that is cut short.
     pub fn damaged_blocks(&self) -> Result<Vec<DamagedBlock>> {

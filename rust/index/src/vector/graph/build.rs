@@ -42,6 +42,9 @@ pub(in crate::vector) trait NodeDistances: Sync {
         self.fill(a, &[b], slice::from_mut(&mut distance));
         distance
     }
+
+    /// Whether searches compare by these distances, too: then the nearest nodes are the ones to lead to.
+    fn are_those_of_searches(&self) -> bool;
 }
 
 /// A graph of so many vectors, more than none.
@@ -128,7 +131,9 @@ impl<D: NodeDistances> Building<D> {
             let ef = if level > height { 1 } else { self.ef };
             nearest = self.search(node, nearest, level, ef, search);
             if level <= height {
-                let chosen = self.choose(&nearest, self.m, self.m);
+                // In dense regions, as those of pixels of photographs, few lead apart, and nodes would hardly be reached.
+                let least = if self.distances.are_those_of_searches() { self.m } else { 0 };
+                let chosen = self.choose(&nearest, self.m, least);
                 for neighbor in &chosen {
                     self.link(neighbor.node, FoundNode { distance: neighbor.distance, node }, level);
                 }
@@ -202,8 +207,7 @@ impl<D: NodeDistances> Building<D> {
     }
 
     /// At most so many of the candidates, which are sorted: those that are not nearer to a chosen one, so that they lead in all
-    /// directions and out of clusters. Of few such, the nearest others are taken as well, until there are `least`: where values
-    /// lie in dense regions, as pixels of photographs do, parts of the graph would hardly be reached otherwise.
+    /// directions and out of clusters. Of few such, the nearest others are taken as well, until there are `least`.
     fn choose(&self, candidates: &[FoundNode], count: usize, least: usize) -> Vec<FoundNode> {
         let mut chosen: Vec<FoundNode> = Vec::with_capacity(count);
         let mut others: Vec<FoundNode> = Vec::new();
@@ -234,8 +238,7 @@ impl<D: NodeDistances> Building<D> {
         let most = if level == 0 { 2 * self.m } else { self.m };
         if links.len() > most {
             links.sort_unstable();
-            // So many that the next ones do not choose again.
-            *links = self.choose(&links, most, most - most / 4);
+            *links = self.choose(&links, most, 0);
         }
     }
 

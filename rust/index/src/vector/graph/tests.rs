@@ -20,6 +20,10 @@ impl NodeDistances for &[Vec<f32>] {
     fn fill(&self, from: u32, nodes: &[u32], to: &mut [f32]) {
         fill_distances(self, &self[from as usize], nodes, to).unwrap();
     }
+
+    fn are_those_of_searches(&self) -> bool {
+        true
+    }
 }
 
 fn fill_distances(points: &[Vec<f32>], query: &[f32], nodes: &[u32], to: &mut [f32]) -> Result<()> {

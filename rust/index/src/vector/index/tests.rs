@@ -404,8 +404,7 @@ fn graphs_lead_to_what_a_scan_finds() {
                 let few = |_: usize, id: u64| id.is_multiple_of(100);
                 assert_eq!(search(&partition, RowMask::Test(&few)), search(&without, RowMask::Test(&few)));
             }
-            // Of noise in many dimensions graphs find the least; of photographs they find 99 %, next to the reference.
-            assert!(hits * 100 >= all * 86, "{kind} by {metric}: {hits} of {all}");
+            assert!(hits * 100 >= all * 90, "{kind} by {metric}: {hits} of {all}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::vector::{Metric, VectorModel, kernels, simd};
 pub(super) struct GraphVectors {
     vectors: Vectors,
     dimension: usize,
-    is_dot: bool,
+    metric: Metric,
 }
 
 enum Vectors {
@@ -26,9 +26,9 @@ enum Vectors {
 impl GraphVectors {
     /// Those of a partition. Errors: `Unsupported` for RaBitQ.
     pub(super) fn of(model: &VectorModel, codes: &Codes, partition: usize) -> Result<Self> {
-        let is_dot = model.metric() == Metric::Dot;
+        let metric = model.metric();
         let vectors = match (&model.quantizer, codes) {
-            (Quantizer::Scalar(scalar), Codes::Scalar(codes)) if !is_dot => {
+            (Quantizer::Scalar(scalar), Codes::Scalar(codes)) if metric != Metric::Dot => {
                 Vectors::Codes(codes.bytes().clone(), scalar.step() * scalar.step())
             }
             _ => match model.decode(codes, partition)? {
@@ -37,13 +37,13 @@ impl GraphVectors {
                 doubles @ Values::F64(_) => Vectors::Floats(doubles.to_f32().into()),
             },
         };
-        Ok(Self { vectors, dimension: model.dimension(), is_dot })
+        Ok(Self { vectors, dimension: model.dimension(), metric })
     }
 
     /// The distance of two neighbors as files have it.
     pub(super) fn stored(&self, a: u32, b: u32) -> f32 {
         match &self.vectors {
-            Vectors::Floats(floats) if self.is_dot => {
+            Vectors::Floats(floats) if self.metric == Metric::Dot => {
                 1.0 - simd::run(kernels::Dot(self.vector(floats, a), self.vector(floats, b)))
             }
             _ => self.between(a, b),
@@ -66,5 +66,9 @@ impl NodeDistances for &GraphVectors {
                 fill_distances(codes, nodes, self.vector(codes, from), to, CodeSquares(*scale));
             }
         }
+    }
+
+    fn are_those_of_searches(&self) -> bool {
+        matches!(self.metric, Metric::L2 | Metric::Hamming)
     }
 }

@@ -90,23 +90,20 @@ type Check = fn(Bytes) -> Result<()>;
 
 /// How a file is checked that is read whole, and what it is if it is wrong.
 fn check_of_file(path: &str) -> Option<(FindingKind, Check)> {
-    let of_deletions = |form: DeletionFileType| path.ends_with(form.extension());
-    if path.starts_with("_deletions/") && of_deletions(DeletionFileType::Arrow) {
-        return Some((FindingKind::WrongDeletions, |bytes| {
-            deletion_file::check(DeletionFileType::Arrow, &bytes)
-        }));
-    }
-    if path.starts_with("_deletions/") && of_deletions(DeletionFileType::Bitmap) {
-        return Some((FindingKind::WrongDeletions, |bytes| {
-            deletion_file::check(DeletionFileType::Bitmap, &bytes)
-        }));
-    }
-    if path.starts_with(TRANSACTIONS) {
-        return Some((FindingKind::DamagedTransaction, |bytes| {
-            checksum::check("transaction", &bytes).map(drop)
-        }));
-    }
-    path.starts_with(VERSIONS).then_some((FindingKind::DamagedManifest, check_manifest))
+    let (kind, check): (_, Check) = match path.split_once('/')?.0 {
+        "_deletions" if path.ends_with(".arrow") => {
+            (FindingKind::WrongDeletions, |bytes| deletion_file::check(DeletionFileType::Arrow, &bytes))
+        }
+        "_deletions" => {
+            (FindingKind::WrongDeletions, |bytes| deletion_file::check(DeletionFileType::Bitmap, &bytes))
+        }
+        TRANSACTIONS => {
+            (FindingKind::DamagedTransaction, |bytes| checksum::check("transaction", &bytes).map(drop))
+        }
+        VERSIONS => (FindingKind::DamagedManifest, check_manifest),
+        _ => return None,
+    };
+    Some((kind, check))
 }
 
 /// Errors: `Corrupt` for a manifest, or a section of its file, that is not as it was written.
