@@ -1,7 +1,7 @@
 """What checksums cost: scans and takes that look at those of all blocks, of the metadata, and at none.
 
-All read the same files, in a random order, each through a session of its own, and so does pylance, which passes over
-the checksums; the results are compared first.
+All read the same files, in a random order, each through a session of its own, and so does pylance, which passes
+over the checksums; the results are compared first.
 """
 
 from __future__ import annotations
