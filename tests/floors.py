@@ -49,6 +49,7 @@ PYTHON_FLOORS = {
         *["_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
+    "repairs": ["repairing", "scrubbing", "sealing"],
     "dataset": ["_fragment_rows", "_lance_api", "_methods", "dataset", "delta", "fragment", "scanner", "sql"],
     "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["debug", "sampler", "torch"],

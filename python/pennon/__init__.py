@@ -52,8 +52,11 @@ from pennon.open import dataset
 from pennon.processors import cpu_count, set_cpu_count
 from pennon.processors import set_up as _set_up_processors
 from pennon.progress import IndexProgress
+from pennon.repairing import RepairAction, RepairReport, repair
 from pennon.scanner import LanceScanner, ScannerBuilder
 from pennon.schema import LanceField, LanceSchema, json_to_schema, schema_to_json
+from pennon.scrubbing import ScrubReport, scrub
+from pennon.sealing import SealReport, seal
 from pennon.session import Session
 from pennon.stats import DataStatistics, FieldStatistics, bytes_read_counter, iops_counter
 from pennon.transaction import DatasetBasePath, Index, IndexFile, LanceOperation, Transaction
@@ -100,8 +103,12 @@ __all__ = [
     "NoEffectWarning",
     "NotFoundError",
     "PennonError",
+    "RepairAction",
+    "RepairReport",
     "ScannerBuilder",
     "SchemaMismatchError",
+    "ScrubReport",
+    "SealReport",
     "Session",
     "StoreError",
     "Transaction",
@@ -123,7 +130,10 @@ __all__ = [
     "jobs",
     "json_to_schema",
     "optimize",
+    "repair",
     "schema_to_json",
+    "scrub",
+    "seal",
     "set_cpu_count",
     "verify",
     "write_dataset",

@@ -13,9 +13,21 @@ from pennon._render import Grid, listed, panel
 from pennon._text import aligned, counted, in_bytes
 
 if TYPE_CHECKING:
-    from pennon._native._verify import ReportParts
+    from pennon._native._verify import FindingParts, ReportParts
 
-__all__ = ["Finding", "Leftover", "VerifyReport", "verify"]
+__all__ = ["DamagedPage", "Finding", "Leftover", "VerifyReport", "verify"]
+
+
+@dataclass(frozen=True)
+class DamagedPage:
+    """A page of a column that has bytes which are not as they were written."""
+
+    column: str
+    """The name of the column, with those of the structs around it."""
+    page: int
+    """The number of the page in its column, from 0."""
+    rows: tuple[int, int] | None
+    """First and last offset, the last not included, of its rows in the fragment; None if the file does not tell."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,13 @@ class Finding:
     """The file, if the fault is in one."""
     message: str
     """What was found and what was expected."""
+    pages: tuple[DamagedPage, ...] = ()
+    """Of changed bytes in a data file the pages that have some of them."""
+
+    @classmethod
+    def _of(cls, parts: FindingParts) -> Finding:
+        pages = tuple(DamagedPage(**page) for page in parts["pages"])
+        return cls(**{**parts, "pages": pages})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -69,6 +88,8 @@ class VerifyReport:
     """The faults that were found."""
     leftovers: list[Leftover]
     """Files that no version needs, by kind and reason."""
+    without_checksums: int
+    """With `data`, number of files that have neither checksums nor a seal."""
     notes: list[str]
     """Remarks, one per line."""
 
@@ -99,7 +120,7 @@ class VerifyReport:
 
     @classmethod
     def _of(cls, parts: ReportParts) -> VerifyReport:
-        findings = [Finding(**finding) for finding in parts["findings"]]
+        findings = [Finding._of(finding) for finding in parts["findings"]]
         leftovers = [Leftover(**leftover) for leftover in parts["leftovers"]]
         return cls(**{**parts, "findings": findings, "leftovers": leftovers})  # type: ignore[arg-type]
 

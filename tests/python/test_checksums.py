@@ -136,7 +136,7 @@ def test_damaged_values(tmp_path: Path) -> None:
     assert damaged["b"] != rows["b"]
     [finding] = [finding for finding in pennon.verify(uri, data=True).findings if "were changed" in finding.message]
     assert finding.kind == "damaged_file"
-    assert "page 0 of column 1" in finding.message
+    assert "page 0 of column `b`, rows 0 to 100000" in finding.message
 
 
 def test_damaged_metadata(tmp_path: Path) -> None:

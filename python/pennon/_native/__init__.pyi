@@ -86,6 +86,9 @@ from pennon._native._metrics import CountersParts as CountersParts
 from pennon._native._metrics import process_counters as process_counters
 from pennon._native._processors import cpu_count as cpu_count
 from pennon._native._processors import set_cpu_count as set_cpu_count
+from pennon._native._repair import ActionParts as ActionParts
+from pennon._native._repair import RepairParts as RepairParts
+from pennon._native._repair import repair_table as repair_table
 from pennon._native._scan import Batches as Batches
 from pennon._native._scan import FirstRowsRequest as FirstRowsRequest
 from pennon._native._scan import NearestRequest as NearestRequest
@@ -95,6 +98,10 @@ from pennon._native._schema import SchemaField as SchemaField
 from pennon._native._schema import SchemaParts as SchemaParts
 from pennon._native._schema import schema_from_arrow as schema_from_arrow
 from pennon._native._schema import schema_to_arrow as schema_to_arrow
+from pennon._native._seal import Scrub as Scrub
+from pennon._native._seal import ScrubbedParts as ScrubbedParts
+from pennon._native._seal import SealParts as SealParts
+from pennon._native._seal import seal_table as seal_table
 from pennon._native._session import Session as Session
 from pennon._native._tags import TagParts as TagParts
 from pennon._native._tags import Tags as Tags
@@ -113,6 +120,7 @@ from pennon._native._vector_indices import create_vector_index as create_vector_
 from pennon._native._vector_indices import create_vector_index_segment as create_vector_index_segment
 from pennon._native._vector_indices import train_vector_index as train_vector_index
 from pennon._native._vector_indices import vector_index_statistics as vector_index_statistics
+from pennon._native._verify import FindingParts as FindingParts
 from pennon._native._verify import ReportParts as ReportParts
 from pennon._native._verify import verify as verify
 from pennon._native._verify import verify_table as verify_table
@@ -133,6 +141,7 @@ __all__ = [
     "JobTask",
     "PlannedFragments",
     "Scan",
+    "Scrub",
     "Session",
     "Tags",
     "__version__",
@@ -183,10 +192,12 @@ __all__ = [
     "plan_compaction",
     "prewarm_index",
     "process_counters",
+    "repair_table",
     "restore_rows",
     "rewrite_fragments",
     "schema_from_arrow",
     "schema_to_arrow",
+    "seal_table",
     "set_cpu_count",
     "stable_version",
     "train_vector_index",

@@ -5,12 +5,18 @@ from typing import TypedDict
 from pennon._native._dataset import Dataset
 from pennon._native._progress import StepCounts
 
+class PageParts(TypedDict):
+    column: str
+    page: int
+    rows: tuple[int, int] | None
+
 class FindingParts(TypedDict):
     kind: str
     version: int | None
     fragment: int | None
     path: str | None
     message: str
+    pages: list[PageParts]
 
 class LeftoverParts(TypedDict):
     kind: str
@@ -26,6 +32,7 @@ class ReportParts(TypedDict):
     files: int
     findings: list[FindingParts]
     leftovers: list[LeftoverParts]
+    without_checksums: int
     notes: list[str]
 
 def verify(dataset: Dataset, data: bool, progress: StepCounts | None) -> ReportParts: ...

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from pennon import __version__
-from pennon.cli import inspect, verify
+from pennon.cli import inspect, repair, scrub, seal, verify
 from pennon.errors import PennonError
 
 __all__ = ["main"]
@@ -23,14 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 1 if a verified table has a fault, 2 if the arguments are invalid or what they name cannot be
+        0 for success, 1 if a table has a fault, 2 if the arguments are invalid or what they name cannot be
         read.
     """
     parser = argparse.ArgumentParser(prog="pennon", description="Lance tables whose rows keep their identity.")
     parser.add_argument("--version", action="version", version=f"pennon {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    inspect.register(commands)
-    verify.register(commands)
+    for command in (inspect, verify, scrub, seal, repair):
+        command.register(commands)
     options = parser.parse_args(arguments)
     try:
         shown, status = options.execute(options)

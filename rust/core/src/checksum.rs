@@ -8,6 +8,9 @@
 //!
 //! The number of the field is chosen such that a damaged key is no key of a known field. A key with one wrong bit is
 //! damage, too: otherwise the message would pass for one without a checksum.
+//!
+//! JSON files have it as their last member, `"pennonChecksum"`: the XXH3 in hexadecimal digits of all bytes before that
+//! member and the comma.
 
 use twox_hash::XxHash3_64;
 
@@ -57,9 +60,43 @@ pub fn check(what: &str, message: &[u8]) -> Result<bool> {
 }
 
 /// Whether bytes end with a checksum, right or not.
-pub(crate) fn is_at_end(bytes: &[u8]) -> bool {
+pub fn is_at_end(bytes: &[u8]) -> bool {
     let key = bytes.len().checked_sub(LENGTH).and_then(|at| bytes.get(at..at + KEY.len()));
     key == Some(KEY.as_slice())
+}
+
+const MEMBER: &str = ",\n  \"pennonChecksum\": \"";
+const END: &str = "\"\n}";
+
+/// The text of a JSON object that is not empty and ends with a line break and a brace, with a checksum.
+///
+/// ```
+/// use pennon_core::checksum::{check_json, with_checksum};
+///
+/// let text = with_checksum("{\n  \"version\": 3\n}");
+/// assert!(check_json(text.as_bytes()).unwrap());
+/// assert!(check_json(text.replace('3', "7").as_bytes()).is_err());
+/// ```
+pub fn with_checksum(text: &str) -> String {
+    let Some(content) = text.strip_suffix("\n}") else { return text.to_owned() };
+    format!("{content}{MEMBER}{:016x}{END}", XxHash3_64::oneshot(content.as_bytes()))
+}
+
+/// Whether a JSON object has a checksum, which is right. Errors: `Corrupt` for a wrong one.
+pub fn check_json(bytes: &[u8]) -> Result<bool> {
+    let Some(at) = bytes.windows(MEMBER.len()).rposition(|window| window == MEMBER.as_bytes()) else {
+        return Ok(false);
+    };
+    let (content, member) = bytes.split_at(at);
+    let found = format!("{MEMBER}{:016x}{END}", XxHash3_64::oneshot(content));
+    if member == found.as_bytes() {
+        return Ok(true);
+    }
+    Err(Error::corrupt(format!(
+        "{} bytes of JSON were changed after they were written: they end with {:?}, expected {found:?}",
+        bytes.len(),
+        String::from_utf8_lossy(member)
+    )))
 }
 
 #[cfg(test)]
@@ -74,6 +111,22 @@ mod tests {
         let mut key = Vec::new();
         prost::encoding::encode_key(5_263_440, prost::encoding::WireType::SixtyFourBit, &mut key);
         assert_eq!(key, KEY);
+    }
+
+    #[test]
+    fn a_flipped_bit_of_json_is_found_or_without_effect() {
+        let plain = "{\n  \"branch\": \"dev\",\n  \"version\": 12\n}";
+        let text = with_checksum(plain);
+        let content = plain.len() - 2;
+        assert!(check_json(text.as_bytes()).unwrap());
+        assert!(!check_json(plain.as_bytes()).unwrap());
+        for bit in 0..text.len() * 8 {
+            let mut damaged = text.clone().into_bytes();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            // In the name of the member it leaves a text without a checksum, whose content is as it was.
+            let is_found = check_json(&damaged).is_err();
+            assert!(is_found || bit / 8 >= content, "bit {bit}");
+        }
     }
 
     #[test]

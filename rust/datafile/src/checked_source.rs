@@ -83,6 +83,7 @@ mod tests {
     use pennon_core::schema::Schema;
 
     use super::*;
+    use crate::container::DamagedBlock;
     use crate::source::MemorySource;
     use crate::{FileReader, FileWriter, WriteOptions};
 
@@ -143,6 +144,10 @@ mod tests {
         FileReader::open(Arc::new(File(MemorySource::new("file", bytes), VerifyReads::Pages)))
     }
 
+    fn damaged_blocks(reader: &FileReader) -> Vec<DamagedBlock> {
+        reader.block_check().unwrap().unwrap().all_damaged_blocks().unwrap()
+    }
+
     fn read(reader: &FileReader, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
         reader.read(&reader.metadata().schema.fields, &reader.column_map(), rows)
     }
@@ -156,7 +161,7 @@ mod tests {
             let file = write(&batch, version);
             let reader = open(file.clone()).unwrap();
             let fields = reader.metadata().schema.fields.clone();
-            assert!(reader.has_checksums() && reader.damaged_blocks().unwrap().is_empty());
+            assert!(reader.has_checksums() && damaged_blocks(&reader).is_empty());
             let (expected, expected_few) = (read(&reader, &all).unwrap(), read(&reader, &few).unwrap());
             for (field, (found, written)) in fields.iter().zip(expected.iter().zip(batch.columns())) {
                 assert!(found == written, "{version}: {}", field.name);
@@ -174,7 +179,7 @@ mod tests {
                     at_opening += 1;
                     continue;
                 };
-                let blocks = reader.damaged_blocks().unwrap();
+                let blocks = damaged_blocks(&reader);
                 assert_eq!(blocks.len(), 1, "{version}: bit {bit} is not found");
                 in_blocks += 1;
                 for (rows, expected) in [(&all, &expected), (&few, &expected_few)] {
@@ -199,7 +204,7 @@ mod tests {
         let at = usize::try_from(page.buffers[1].start).unwrap();
         damaged[at + 3] ^= 1;
         let reader = open(damaged).unwrap();
-        let blocks = reader.damaged_blocks().unwrap();
+        let blocks = damaged_blocks(&reader);
         assert!(reader.pages_in(&blocks[0].bytes).contains(&(1, 2)), "{blocks:?}");
         let error = read(&reader, &RowRanges::from(0..ROWS as u64)).unwrap_err().to_string();
         assert!(error.contains("data file file: ") && error.contains("were changed after"), "{error}");
@@ -212,7 +217,7 @@ mod tests {
         let record = file.len() - 88;
         file[record + 8] = 1 ^ 0b11_0000;
         let reader = open(file.clone()).unwrap();
-        assert!(!reader.has_checksums() && reader.damaged_blocks().unwrap().is_empty());
+        assert!(!reader.has_checksums() && damaged_blocks(&reader).is_empty());
         assert_eq!(read(&reader, &RowRanges::from(0..ROWS as u64)).unwrap(), batch.columns());
         file[record..record + 8].fill(0);
         assert!(!open(file).unwrap().has_checksums());

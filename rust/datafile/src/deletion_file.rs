@@ -63,9 +63,10 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
     }
 }
 
-/// Checks the checksum of a deletion file, if it has one. Errors: `Corrupt` for a wrong one.
-pub fn check(form: DeletionFileType, bytes: &[u8]) -> Result<()> {
-    check_checksum(form, bytes).map(drop)
+/// Whether a deletion file has a checksum, which is right. Errors: `Corrupt` for a wrong one.
+pub fn check(form: DeletionFileType, bytes: &[u8]) -> Result<bool> {
+    check_checksum(form, bytes)?;
+    Ok(checksum_at(form, bytes).is_some())
 }
 
 /// Decodes a deletion file of exactly `expected_rows` rows, the number in the manifest.
@@ -117,17 +118,23 @@ fn with_checksum(bytes: &[u8], at: usize) -> Vec<u8> {
     file
 }
 
-/// Checks the checksum, if there is one. Gives what lies before it. Errors: `Corrupt` for a wrong one.
-fn check_checksum(form: DeletionFileType, bytes: &[u8]) -> Result<&[u8]> {
-    let at = match form {
+/// Where the checksum starts; `None` if there is none.
+fn checksum_at(form: DeletionFileType, bytes: &[u8]) -> Option<usize> {
+    match form {
         DeletionFileType::Bitmap => {
             let at = bytes.len().checked_sub(CHECKSUM_MAGIC.len() + 8);
             at.filter(|at| bytes.get(*at..).is_some_and(|end| end.starts_with(CHECKSUM_MAGIC)))
         }
         // Its footer may be damaged as well, so it is looked for. Such files are small.
         DeletionFileType::Arrow => bytes.windows(CHECKSUM_MAGIC.len()).rposition(|w| w == CHECKSUM_MAGIC),
+    }
+}
+
+/// Checks the checksum, if there is one. Gives what lies before it. Errors: `Corrupt` for a wrong one.
+fn check_checksum(form: DeletionFileType, bytes: &[u8]) -> Result<&[u8]> {
+    let Some((before, rest)) = checksum_at(form, bytes).and_then(|at| bytes.split_at_checked(at)) else {
+        return Ok(bytes);
     };
-    let Some((before, rest)) = at.and_then(|at| bytes.split_at_checked(at)) else { return Ok(bytes) };
     let behind = rest.get(CHECKSUM_MAGIC.len()..).and_then(<[u8]>::split_first_chunk::<8>);
     let Some((expected, behind)) = behind else {
         return Err(Error::corrupt(format!("deletion file of {} bytes ends in its checksum", bytes.len())));

@@ -8,6 +8,7 @@
 mod array_encoding;
 #[doc(hidden)]
 pub mod bench_support;
+mod block_check;
 mod checked_source;
 pub mod container;
 pub mod deletion_file;
@@ -18,15 +19,18 @@ mod layout;
 mod processors;
 mod reader;
 mod repdef;
+mod seal;
 mod simd;
 mod source;
 pub mod statistics;
 mod values;
 mod writer;
 
+pub use block_check::BlockCheck;
 pub use container::{ColumnMap, DamagedBlock, FileMetadata, fields_with_column, is_packed};
 pub use processors::{processors, set_processors};
 pub use reader::{Ahead, FileReader};
+pub use seal::Seal;
 pub use simd::simd_into;
 pub use source::{ByteSource, EndSource, MemorySource, VerifyReads};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

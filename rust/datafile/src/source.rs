@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use pennon_core::{Error, Result};
 
+use crate::seal::Seal;
+
 /// Random access to the bytes of one file.
 pub trait ByteSource: Send + Sync + Debug {
     /// Size of the file in bytes.
@@ -26,6 +28,11 @@ pub trait ByteSource: Send + Sync + Debug {
 
     /// Lets go of bytes that are in memory for the first read.
     fn forget(&self) {}
+
+    /// The seal of the file, if there is one: asked for when a file without checksums is read and all are looked at.
+    fn seal(&self) -> Result<Option<Seal>> {
+        Ok(None)
+    }
 
     /// Which checksums are looked at when the file is read.
     fn verify_reads(&self) -> VerifyReads {
@@ -149,6 +156,10 @@ impl ByteSource for EndSource {
 
     fn name(&self) -> &str {
         self.source.name()
+    }
+
+    fn seal(&self) -> Result<Option<Seal>> {
+        self.source.seal()
     }
 
     fn verify_reads(&self) -> VerifyReads {

@@ -14,6 +14,8 @@
 //! | `indices.rs` | indices over values | `_indices.pyi` |
 //! | `cleanup.rs` | removal of old versions | `_cleanup.pyi` |
 //! | `compaction.rs` | compaction, whole or in steps | `_compaction.pyi` |
+//! | `repair.rs` | repair | `_repair.pyi` |
+//! | `seal.rs` | seals, scrubbing | `_seal.pyi` |
 //! | `verify.rs` | verification | `_verify.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
@@ -55,9 +57,11 @@ mod operation;
 mod processors;
 mod progress;
 mod reference;
+mod repair;
 mod runtime;
 mod scan;
 mod schema;
+mod seal;
 mod session;
 mod sliced;
 mod tags;
@@ -111,6 +115,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cleanup::explain_cleanup, module)?)?;
     module.add_function(wrap_pyfunction!(processors::cpu_count, module)?)?;
     module.add_function(wrap_pyfunction!(processors::set_cpu_count, module)?)?;
+    module.add_function(wrap_pyfunction!(repair::repair_table, module)?)?;
+    module.add_function(wrap_pyfunction!(seal::seal_table, module)?)?;
+    module.add_class::<seal::Scrub>()?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify_table, module)?)?;
     module.add_function(wrap_pyfunction!(distributed::rewrite_fragments, module)?)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pennon_table::ops::verify::{Depth, Report};
+use pennon_table::ops::verify::{DamagedPage as TableDamagedPage, Depth, Finding as TableFinding, Report};
 use pennon_table::{ConnectOptions, OpenOptions, VersionRef};
 use pyo3::prelude::*;
 
@@ -17,6 +17,33 @@ pub(crate) struct Finding {
     fragment: Option<u32>,
     path: Option<String>,
     message: String,
+    pages: Vec<DamagedPage>,
+}
+
+/// A page of a column with bytes that were changed.
+#[derive(IntoPyObject)]
+pub(crate) struct DamagedPage {
+    column: String,
+    page: usize,
+    rows: Option<(u64, u64)>,
+}
+
+impl From<TableFinding> for Finding {
+    fn from(finding: TableFinding) -> Self {
+        let page = |page: TableDamagedPage| DamagedPage {
+            column: page.column,
+            page: page.page,
+            rows: page.rows.map(|rows| (rows.start, rows.end)),
+        };
+        Self {
+            kind: finding.kind.name(),
+            version: finding.version.map(|version| version.0),
+            fragment: finding.fragment.map(|id| id.0),
+            path: finding.path,
+            message: finding.message,
+            pages: finding.pages.into_iter().map(page).collect(),
+        }
+    }
 }
 
 /// Files that no version needs.
@@ -38,18 +65,12 @@ pub(crate) struct Parts {
     files: u64,
     findings: Vec<Finding>,
     leftovers: Vec<Leftover>,
+    without_checksums: u64,
     notes: Vec<String>,
 }
 
 impl From<Report> for Parts {
     fn from(report: Report) -> Self {
-        let findings = report.findings.into_iter().map(|finding| Finding {
-            kind: finding.kind.name(),
-            version: finding.version.map(|version| version.0),
-            fragment: finding.fragment.map(|id| id.0),
-            path: finding.path,
-            message: finding.message,
-        });
         let leftovers = report.leftovers.into_iter().map(|leftover| Leftover {
             kind: leftover.kind,
             reason: leftover.reason.name(),
@@ -62,8 +83,9 @@ impl From<Report> for Parts {
             versions: report.versions,
             fragments: report.fragments,
             files: report.files,
-            findings: findings.collect(),
+            findings: report.findings.into_iter().map(Into::into).collect(),
             leftovers: leftovers.collect(),
+            without_checksums: report.without_checksums,
             notes: report.notes,
         }
     }

@@ -110,6 +110,12 @@ pub struct ManifestFile {
 }
 
 impl ManifestFile {
+    /// Whether the manifest has a checksum, which is right: it would not have been decoded otherwise.
+    pub fn has_checksum(&self) -> bool {
+        let end = self.bytes.len().checked_sub(usize::try_from(FOOTER).unwrap_or(usize::MAX));
+        end.and_then(|end| self.bytes.get(..end)).is_some_and(checksum::is_at_end)
+    }
+
     /// Decodes a whole file. Errors: those of [`Tail::locate`] and [`Manifest::decode`].
     pub fn decode(file: Bytes) -> Result<Self> {
         let size = length_of(&file);

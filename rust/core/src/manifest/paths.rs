@@ -34,6 +34,8 @@ pub enum TableFile {
     Deletion,
     /// A file directly below `_indices/<uuid>`.
     Index(Uuid),
+    /// `_seals/<path of another file>.seal`: checksums of that file.
+    Seal,
     /// `.tmp...`, begun and not completed.
     Temporary,
 }
@@ -49,6 +51,7 @@ impl TableFile {
             Self::Blob => "blob",
             Self::Deletion => "deletion",
             Self::Index(_) => "index",
+            Self::Seal => "seal",
             Self::Temporary => "temporary",
         }
     }
@@ -63,6 +66,12 @@ impl TableFile {
 /// ```
 pub fn recognise(path: &str) -> Option<TableFile> {
     let (folder, name) = path.split_once('/')?;
+    if folder == SEALS {
+        let is_temporary = name.rsplit('/').next().is_some_and(|name| name.starts_with(".tmp"));
+        let temporary = || is_temporary.then_some(TableFile::Temporary);
+        let of_file = sealed(path).and_then(recognise).filter(|file| *file != TableFile::Seal);
+        return of_file.map(|_| TableFile::Seal).or_else(temporary);
+    }
     if folder == "_indices" {
         let (uuid, name) = name.split_once('/')?;
         let uuid = Uuid::try_parse(uuid).ok().filter(|_| uuid.len() == 36)?;
@@ -105,6 +114,25 @@ fn version_file(name: &str) -> Option<TableFile> {
     Uuid::try_parse(uuid).ok()?;
     let (version, _) = naming::parse(&format!("{manifest}.manifest"))?;
     Some(TableFile::Staged(version))
+}
+
+/// The folder of seals: checksums of files whose writer left none in them.
+pub const SEALS: &str = "_seals";
+
+/// The seal of a file.
+///
+/// ```
+/// use pennon_core::manifest::paths::{seal, sealed};
+/// assert_eq!(seal("data/0.lance"), "_seals/data/0.lance.seal");
+/// assert_eq!(sealed("_seals/data/0.lance.seal"), Some("data/0.lance"));
+/// ```
+pub fn seal(path: &str) -> String {
+    format!("{SEALS}/{path}.seal")
+}
+
+/// The file that a seal is of; `None` if the path is not that of a seal.
+pub fn sealed(path: &str) -> Option<&str> {
+    path.strip_prefix(SEALS)?.strip_prefix('/')?.strip_suffix(".seal")
 }
 
 /// A file, or the directory of an index, that a version refers to.
@@ -232,6 +260,8 @@ mod tests {
                 format!("_indices/{uuid}/page_data.lance"),
                 Some(TableFile::Index(Uuid::try_parse(uuid).unwrap())),
             ),
+            (format!("_seals/data/{data}.seal"), Some(TableFile::Seal)),
+            (format!("_seals/_indices/{uuid}/index.idx.seal"), Some(TableFile::Seal)),
         ] {
             assert_eq!(recognise(&path), expected, "{path}");
         }
@@ -252,6 +282,9 @@ mod tests {
             format!("_indices/{uuid}/notes.txt"),
             format!("_indices/{uuid}/part/page_data.lance"),
             "tree/dev/data/x.lance".to_owned(),
+            format!("_seals/data/{data}"),
+            "_seals/data/notes.txt.seal".to_owned(),
+            format!("_seals/_seals/data/{data}.seal.seal"),
         ] {
             assert_eq!(recognise(&path), None, "{path}");
         }

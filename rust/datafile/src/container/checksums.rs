@@ -33,11 +33,11 @@ use crate::encodings::le::{number_at, to_usize};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PENNHASH");
 /// XXH3, of blocks the lower half.
-const KIND: u32 = 1;
+pub(crate) const KIND: u32 = 1;
 /// Bytes of a block: small, since a row is read with the blocks it lies in.
-const BLOCK: usize = 8 * 1024;
+pub(crate) const BLOCK: usize = 8 * 1024;
 /// What a block may have in files of other releases.
-const BLOCKS: RangeInclusive<u64> = 512..=1 << 20;
+pub(crate) const BLOCKS: RangeInclusive<u64> = 512..=1 << 20;
 /// Bytes of the record.
 pub(crate) const RECORD: usize = 48;
 /// Bytes of a block's checksum.
@@ -72,6 +72,11 @@ impl DamagedBlock {
             Some(last) => last.bytes.end = block.bytes.end,
             None => damaged.push(block),
         }
+    }
+
+    /// Adds runs of blocks to others before them.
+    pub fn append(damaged: &mut Vec<Self>, blocks: Vec<Self>) {
+        blocks.into_iter().for_each(|block| Self::push(damaged, block));
     }
 }
 
@@ -116,6 +121,16 @@ impl Checksums {
             return damaged(format_args!("{found:?} in a file of {size} bytes"));
         }
         Ok(Some(found))
+    }
+
+    /// Those of a file that is blocks and nothing else, whose checksums lie in another one.
+    pub(crate) fn of_sealed(block: u64, size: u64) -> Self {
+        Self { block, table: size, second: size, metadata: size }
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block(&self) -> u64 {
+        self.block
     }
 
     /// Where the metadata starts.

@@ -140,6 +140,12 @@ impl FileReader {
             Ahead::Kept => u64::MAX,
         };
         let (metadata, end) = FileMetadata::read_with_end(source.as_ref(), bytes, verify_reads)?;
+        if metadata.checksums.is_none()
+            && verify_reads == VerifyReads::Pages
+            && let Some(sealed) = blocks::sealed(&source)?
+        {
+            return Self::open_with(sealed, ahead, VerifyReads::Metadata);
+        }
         let kept = end.whole_file().filter(|_| ahead == Ahead::Kept || end.is_of_small_file()).cloned();
         let unchecked = match &kept {
             Some(bytes) => Arc::new(MemorySource::new(source.name(), bytes.clone())),

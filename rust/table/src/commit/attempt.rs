@@ -98,6 +98,26 @@ fn transaction_file(transaction: &Transaction, current: Option<&Snapshot>) -> (O
     (has_file.then(name), Bytes::from(encoded))
 }
 
+/// The manifest file of a version that was lost, made again from the version before and its transaction, with the time when
+/// it was made. Nothing is written. Errors: those of applying the transaction.
+pub(crate) async fn rebuild(
+    before: &Arc<Snapshot>,
+    at: Located,
+    transaction: Transaction,
+    made: Timestamp,
+) -> Result<Bytes> {
+    let basis = Basis {
+        store: &before.store,
+        session: before.session(),
+        current: Some(before),
+        restored: None,
+        create: CreateOptions::default(),
+    };
+    let change = StagedChange::from(transaction);
+    let (next, _) = next_manifest(&basis, at, &change, made).await?;
+    blocking(move || next.make(&change.transaction)).await.map(|(_, file)| file)
+}
+
 /// Makes what the change makes of the current version, as the version `at`, detached or not.
 pub(super) async fn prepare(
     basis: &Basis<'_>,
@@ -106,46 +126,9 @@ pub(super) async fn prepare(
     written: Option<&TransactionFile>,
     durability: Durability,
 ) -> Result<Prepared> {
-    let Basis { store, session, current, restored, create } = *basis;
+    let Basis { store, session, current, .. } = *basis;
     let transaction = &change.transaction;
-    let mut indices = Arc::default();
-    if let Some(current) = current {
-        current.manifest.writer_flags.check_writable()?;
-        indices = current.indices().await?;
-    }
-    let (file_name, encoded) = transaction_file(transaction, current.map(|current| current.as_ref()));
-    let restored = match restored {
-        Some(snapshot) => {
-            Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))
-        }
-        None => None,
-    };
-    let indexed = match current {
-        Some(current) => indexed(current, transaction).await?,
-        None => BTreeMap::new(),
-    };
-    let writes_version_column = change.in_place.is_some();
-    let inline_lineage = match current {
-        Some(current) => inline_lineage(current, transaction, writes_version_column).await?,
-        None => BTreeMap::new(),
-    };
-    let timestamp = runtime::now();
-    let reuse = change.reuse.as_ref();
-    let reuse = reuse.map(|reuse| reuse.entry(&indices, runtime::uuid(), timestamp)).transpose()?;
-    let next = NextManifest {
-        at,
-        current: current.map(|current| Arc::clone(&current.manifest)),
-        indices,
-        restored,
-        indexed,
-        reuse,
-        inline_lineage,
-        timestamp,
-        transaction_file: file_name.unwrap_or_default(),
-        writes_version_column,
-        create,
-        encoded: encoded.clone(),
-    };
+    let (next, encoded) = next_manifest(basis, at, change, runtime::now()).await?;
     let is_large =
         current.is_some_and(|current| current.source().size > LARGE) || to_u64(encoded.len()) > LARGE;
     let (manifest, file) = if is_large {
@@ -171,6 +154,55 @@ pub(super) async fn prepare(
         transaction_file = (small && is_own).then_some(path);
     }
     Ok(Prepared { at, manifest, file, transaction_file })
+}
+
+/// What the next manifest is made of, and the transaction as its file holds it.
+async fn next_manifest(
+    basis: &Basis<'_>,
+    at: Located,
+    change: &StagedChange,
+    timestamp: Timestamp,
+) -> Result<(NextManifest, Bytes)> {
+    let Basis { current, restored, create, .. } = *basis;
+    let transaction = &change.transaction;
+    let mut indices = Arc::default();
+    if let Some(current) = current {
+        current.manifest.writer_flags.check_writable()?;
+        indices = current.indices().await?;
+    }
+    let (file_name, encoded) = transaction_file(transaction, current.map(|current| current.as_ref()));
+    let restored = match restored {
+        Some(snapshot) => {
+            Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))
+        }
+        None => None,
+    };
+    let indexed = match current {
+        Some(current) => indexed(current, transaction).await?,
+        None => BTreeMap::new(),
+    };
+    let writes_version_column = change.in_place.is_some();
+    let inline_lineage = match current {
+        Some(current) => inline_lineage(current, transaction, writes_version_column).await?,
+        None => BTreeMap::new(),
+    };
+    let reuse = change.reuse.as_ref();
+    let reuse = reuse.map(|reuse| reuse.entry(&indices, runtime::uuid(), timestamp)).transpose()?;
+    let next = NextManifest {
+        at,
+        current: current.map(|current| Arc::clone(&current.manifest)),
+        indices,
+        restored,
+        indexed,
+        reuse,
+        inline_lineage,
+        timestamp,
+        transaction_file: file_name.unwrap_or_default(),
+        writes_version_column,
+        create,
+        encoded: encoded.clone(),
+    };
+    Ok((next, encoded))
 }
 
 /// All that the next manifest is made of, apart from the transaction.

@@ -36,7 +36,7 @@ mod rebase;
 mod reconcile;
 mod status;
 
-pub(crate) use self::attempt::indexed_versions;
+pub(crate) use self::attempt::{indexed_versions, rebuild};
 pub(crate) use self::commit_loop::commit;
 pub(crate) use self::create::{already_exists, create};
 pub(crate) use self::detached::detached;

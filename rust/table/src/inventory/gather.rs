@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::manifest::paths::SEALS;
 use pennon_core::manifest::{IndexMetadata, Timestamp};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
@@ -23,7 +24,7 @@ use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, VERSIONS, load, manifest_path};
 
 /// The folders of a table whose files are known.
-const FOLDERS: [&str; 5] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data"];
+const FOLDERS: [&str; 6] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data", SEALS];
 
 /// The folder of main that has the branches.
 const TREE: &str = "tree";

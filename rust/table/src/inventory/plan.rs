@@ -251,6 +251,9 @@ impl CleanupPlan {
     }
 
     fn reason(&self, found: TableFile, file: &ListedFile) -> (Reason, String) {
+        if found == TableFile::Seal {
+            return self.reason_of_seal(file);
+        }
         let key = match found {
             TableFile::Hint => return (Reason::Hint, String::new()),
             TableFile::Detached(_) => return (Reason::DetachedVersion, String::new()),
@@ -278,6 +281,23 @@ impl CleanupPlan {
             _ => Reason::Unverified,
         };
         (reason, String::new())
+    }
+
+    /// A seal goes with the file that it is of.
+    fn reason_of_seal(&self, seal: &ListedFile) -> (Reason, String) {
+        let path = paths::sealed(&seal.path).unwrap_or_default();
+        match paths::recognise(path) {
+            // The manifest went in a cleanup by another writer.
+            Some(TableFile::Manifest(version))
+                if version <= self.current && !self.versions.contains_key(&version) =>
+            {
+                (Reason::Orphan, String::new())
+            }
+            Some(found) if found != TableFile::Seal => {
+                self.reason(found, &ListedFile { path: path.to_owned(), ..seal.clone() })
+            }
+            _ => (Reason::Foreign, String::new()),
+        }
     }
 
     fn age(&self, file: &ListedFile) -> Duration {

@@ -188,7 +188,7 @@ impl Dataset {
         Ok(written.into_iter().next().or_else(unchanged))
     }
 
-    async fn commit_vectors(
+    pub(super) async fn commit_vectors(
         &self,
         delete: Delete,
         affected: Option<RowsByFragment>,

@@ -13,7 +13,7 @@ use pennon_core::{Error, Result, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-use super::{MAIN, RefOrder, Tags, check_ascii, check_name, main_store, to_json};
+use super::{MAIN, RefOrder, Tags, check_ascii, check_name, from_json, main_store, to_json};
 use crate::runtime::{utc_now, uuid};
 use crate::session::Session;
 use crate::store::{Durability, Store};
@@ -141,7 +141,7 @@ impl Branches {
     pub async fn replace_metadata(&self, name: &str, metadata: Metadata) -> Result<()> {
         let store = main_store(&self.snapshot)?;
         let branch = Branch { metadata, ..read(&store, name).await? };
-        store.put(&path(name), to_json(&branch.file())?.into(), self.durability).await
+        store.put(&path(name), to_json(&branch.file())?, self.durability).await
     }
 
     /// Takes a name for a branch that is about to be made from this version.
@@ -166,7 +166,7 @@ impl Branches {
             metadata: Metadata::new(),
         };
         let exists = || Error::already_exists(format!("Ref conflict error: branch {name} already exists"));
-        if !store.put_if_absent(&path(name), to_json(&branch.file())?.into(), self.durability).await? {
+        if !store.put_if_absent(&path(name), to_json(&branch.file())?, self.durability).await? {
             return Err(exists());
         }
         Ok(())
@@ -246,9 +246,7 @@ async fn read(main: &Store, name: &str) -> Result<Branch> {
         Err(error) if error.is_not_found() => return Err(missing(name)),
         Err(error) => return Err(error),
     };
-    let file: BranchFile = serde_json::from_slice(&bytes)
-        .map_err(|e| Error::corrupt(format!("not a branch: {e}")).with_source(e))
-        .in_file(|| main.full_path(&path))?;
+    let file: BranchFile = from_json("a branch", &bytes).in_file(|| main.full_path(&path))?;
     Ok(Branch {
         parent_branch: file.parent_branch,
         parent_version: Version(file.parent_version),

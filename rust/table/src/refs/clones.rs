@@ -4,8 +4,8 @@
 //! cleanup of the source would take away what its clones refer to. The reference does not read them.
 
 use futures::FutureExt;
+use pennon_core::Result;
 use pennon_core::error::ResultExt;
-use pennon_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime;
@@ -21,7 +21,7 @@ struct CloneFile {
 /// Notes down that a table at `path` refers to files of this one.
 pub(crate) async fn remember_clone(store: &Store, path: &str, durability: Durability) -> Result<()> {
     let file = super::to_json(&CloneFile { path: path.to_owned() })?;
-    store.put(&format!("{CLONES}/{}.json", runtime::uuid()), file.into(), durability).await
+    store.put(&format!("{CLONES}/{}.json", runtime::uuid()), file, durability).await
 }
 
 /// Addresses of the clones that were noted down.
@@ -31,9 +31,8 @@ pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
         let read = async move {
             let path = format!("{CLONES}/{name}");
             let bytes = store.get(&path).await?;
-            let file: CloneFile = serde_json::from_slice(&bytes)
-                .map_err(|e| Error::corrupt(format!("not the record of a clone: {e}")).with_source(e))
-                .in_file(|| store.full_path(&path))?;
+            let file: CloneFile =
+                super::from_json("the record of a clone", &bytes).in_file(|| store.full_path(&path))?;
             Ok(file.path)
         };
         read.boxed()

@@ -10,9 +10,11 @@ mod tags;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use pennon_core::manifest::Timestamp;
-use pennon_core::{Error, Result, Version};
+use pennon_core::{Error, Result, Version, checksum};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::branches::branch_store;
@@ -159,7 +161,15 @@ fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
     Ok(Some(Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() }))
 }
 
-fn to_json<T: Serialize>(file: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec_pretty(file)
-        .map_err(|e| Error::internal("a reference does not become JSON").with_source(e))
+/// The file of a reference, with a checksum.
+fn to_json<T: Serialize>(file: &T) -> Result<Bytes> {
+    let text = serde_json::to_string_pretty(file)
+        .map_err(|e| Error::internal("a reference does not become JSON").with_source(e))?;
+    Ok(checksum::with_checksum(&text).into())
+}
+
+/// Decodes the file of a reference; `what` says what it is of. Errors: `Corrupt`, also for a wrong checksum.
+fn from_json<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+    checksum::check_json(bytes)?;
+    serde_json::from_slice(bytes).map_err(|e| Error::corrupt(format!("not {what}: {e}")).with_source(e))
 }

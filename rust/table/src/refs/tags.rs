@@ -13,7 +13,8 @@ use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DateTimeText, MAIN, RefLocation, RefOrder, check_ascii, check_name, main_store, timestamp, to_json,
+    DateTimeText, MAIN, RefLocation, RefOrder, check_ascii, check_name, from_json, main_store, timestamp,
+    to_json,
 };
 use crate::runtime::utc_now;
 use crate::store::{Durability, Store};
@@ -90,7 +91,7 @@ impl Tags {
         check_ascii(name)?;
         let now = utc_now();
         let tag = self.tag(reference, now, now, Metadata::new()).await?;
-        if self.store()?.put_if_absent(&path(name), to_json(&tag)?.into(), self.durability).await? {
+        if self.store()?.put_if_absent(&path(name), to_json(&tag)?, self.durability).await? {
             return Ok(());
         }
         Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")))
@@ -103,7 +104,7 @@ impl Tags {
         let created =
             old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
         let tag = self.tag(reference, created, now, old.metadata).await?;
-        self.store()?.put(&path(name), to_json(&tag)?.into(), self.durability).await
+        self.store()?.put(&path(name), to_json(&tag)?, self.durability).await
     }
 
     /// Removes a tag. Errors: `NotFound`.
@@ -150,7 +151,7 @@ impl Tags {
     /// Gives a tag other metadata. Errors: `NotFound`.
     pub async fn replace_metadata(&self, name: &str, metadata: Metadata) -> Result<()> {
         let tag = Tag { metadata, ..Self::read(&*self.store()?, name).await? };
-        self.store()?.put(&path(name), to_json(&file(&tag))?.into(), self.durability).await
+        self.store()?.put(&path(name), to_json(&file(&tag))?, self.durability).await
     }
 
     fn store(&self) -> Result<Arc<Store>> {
@@ -208,8 +209,7 @@ fn missing(name: &str) -> Error {
 }
 
 fn decode(bytes: &[u8]) -> Result<Tag> {
-    let file: TagFile = serde_json::from_slice(bytes)
-        .map_err(|e| Error::corrupt(format!("not a tag: {e}")).with_source(e))?;
+    let file: TagFile = from_json("a tag", bytes)?;
     Ok(Tag {
         branch: file.branch,
         version: Version(file.version),

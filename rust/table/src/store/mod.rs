@@ -30,6 +30,7 @@ mod options;
 mod pool;
 mod remote;
 mod requests;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -44,7 +45,7 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
 use pennon_core::{Error, Result};
-use pennon_datafile::{ByteSource, VerifyReads};
+use pennon_datafile::VerifyReads;
 use tokio::runtime::Handle;
 use tracing::{Instrument, instrument, warn};
 
@@ -542,38 +543,6 @@ impl Store {
         match &self.backend {
             Backend::Local(local) => local.run("", |local, _| local.delete_all()).await,
             Backend::Object(object) => object.delete_all().await.map_err(|e| self.object_error("", e)),
-        }
-    }
-
-    /// A file to read ranges of. `size` saves asking for it. Does no I/O until something is read.
-    ///
-    /// Reading from a remote source waits for the network and must only be done on a blocking thread.
-    pub fn source(&self, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
-        match &self.backend {
-            Backend::Local(local) => LocalStore::source(local, path, size),
-            Backend::Object(object) => object.source(path, self.full_path(path), size),
-        }
-    }
-
-    /// As [`Self::source`], of files with their sizes, if these are known, of each of which so many of the last bytes are
-    /// wanted first: from a remote store they are read at once. Use on a blocking thread.
-    pub(crate) fn sources_with_ends(
-        &self,
-        files: Vec<(String, Option<u64>, u64)>,
-    ) -> Result<Vec<Arc<dyn ByteSource>>> {
-        match &self.backend {
-            Backend::Local(_) => {
-                Ok(files.into_iter().map(|(path, size, _)| self.source(&path, size)).collect())
-            }
-            Backend::Object(object) => object.sources_with_ends(files, |path| self.full_path(path)),
-        }
-    }
-
-    /// What a session calls what is open of a path: readers differ by the checksums they look at.
-    pub(crate) fn reader_name(&self, path: &str) -> String {
-        match self.verify_reads {
-            VerifyReads::Metadata => self.full_path(path),
-            other => format!("{}?verify_reads={}", self.full_path(path), other.name()),
         }
     }
 

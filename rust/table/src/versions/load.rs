@@ -7,7 +7,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::manifest::{Manifest, Tail};
 use pennon_core::transaction::{Restore, Transaction};
-use pennon_core::{Error, Result, Version};
+use pennon_core::{Error, Result, Version, checksum};
 use tracing::warn;
 
 use super::recent::KnownManifest;
@@ -36,7 +36,7 @@ pub(crate) fn not_found(store: &Store, path: &str) -> Error {
 /// Loads a version whose naming is known.
 pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located) -> Result<Arc<Snapshot>> {
     let path = manifest_path(at.version, at.scheme);
-    let kept = session.get::<KnownManifest>(EntryKind::Manifest, &store.full_path(&path));
+    let kept = session.get::<KnownManifest>(EntryKind::Manifest, &store.reader_name(&path));
     let make = |known: &KnownManifest| {
         let (manifest, source) = (Arc::clone(&known.manifest), Arc::clone(&known.source));
         Snapshot::new(Arc::clone(store), Arc::clone(session), manifest, source)
@@ -133,6 +133,10 @@ async fn decode(
     };
     let message =
         message.ok_or_else(|| Error::corrupt("the manifest lies outside its file").in_file(&full_path))?;
+    if store.looks_at_seals() && !checksum::is_at_end(&message) {
+        let file = store.get(&path).await?;
+        store.check_seal(&path, &file).await.in_file(|| &full_path)?;
+    }
     let length = message.len();
     let other = if size < recent::SMALLEST { None } else { recent::of_same_table(store, &path) };
     let decode = move || Manifest::decode_sharing(message, other.as_deref());
@@ -184,7 +188,7 @@ async fn file_info(store: &Store, at: Located, path: &str) -> Result<Option<File
 fn keep(session: &Session, store: &Store, known: &KnownManifest) {
     let bytes = usize::try_from(known.source.size).unwrap_or(usize::MAX);
     let bytes = bytes.saturating_add(known.manifest.memory_bytes());
-    let name = store.full_path(&known.source.path);
+    let name = store.reader_name(&known.source.path);
     session.put(EntryKind::Manifest, &name, &Arc::new(known.clone()), bytes);
 }
 
@@ -287,7 +291,13 @@ pub(crate) async fn transaction(snapshot: &Snapshot) -> Result<Option<Transactio
     }
     let path = format!("{TRANSACTIONS}/{}", snapshot.manifest.transaction_file);
     match snapshot.store.get(&path).await {
-        Ok(bytes) => Transaction::decode(bytes).in_file(|| snapshot.store.full_path(&path)).map(Some),
+        Ok(bytes) => {
+            if snapshot.store.looks_at_seals() && !checksum::is_at_end(&bytes) {
+                let checked = snapshot.store.check_seal(&path, &bytes).await;
+                checked.in_file(|| snapshot.store.full_path(&path))?;
+            }
+            Transaction::decode(bytes).in_file(|| snapshot.store.full_path(&path)).map(Some)
+        }
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

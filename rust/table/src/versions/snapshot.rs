@@ -149,8 +149,14 @@ impl Snapshot {
         }
         let Some(deletion) = &fragment.deletion else { return Ok(Arc::new(DeletionVector::empty())) };
         let (store, path) = self.deletion_path(fragment)?;
-        let bytes = store.get(&path).await;
-        self.decode_deletions(fragment, deletion, &store.full_path(&path), bytes)
+        let mut bytes = store.get(&path).await;
+        if let Ok(file) = &bytes
+            && store.looks_at_seals()
+            && !deletion_file::check(deletion.file_type, file).unwrap_or(true)
+        {
+            bytes = store.check_seal(&path, file).await.and(bytes);
+        }
+        self.decode_deletions(fragment, deletion, (&store, &path), bytes)
     }
 
     /// [`Self::deletion_vector`], waiting for the store on the calling thread.
@@ -160,8 +166,14 @@ impl Snapshot {
             return Ok(kept);
         }
         let (store, path) = self.deletion_path(fragment)?;
-        let bytes = store.get_blocking(&path);
-        self.decode_deletions(fragment, deletion, &store.full_path(&path), bytes)
+        let mut bytes = store.get_blocking(&path);
+        if let Ok(file) = &bytes
+            && store.looks_at_seals()
+            && !deletion_file::check(deletion.file_type, file).unwrap_or(true)
+        {
+            bytes = store.check_seal_blocking(&path, file).and(bytes);
+        }
+        self.decode_deletions(fragment, deletion, (&store, &path), bytes)
     }
 
     /// The vector of a deletion file that was read, which is kept.
@@ -169,7 +181,7 @@ impl Snapshot {
         &self,
         fragment: &Fragment,
         deletion: &DeletionFile,
-        name: &str,
+        (store, path): (&Store, &str),
         bytes: Result<Bytes>,
     ) -> Result<Arc<DeletionVector>> {
         let decode = || {
@@ -186,8 +198,9 @@ impl Snapshot {
                 _ => Ok(Arc::new(vector)),
             }
         };
-        let vector = decode().at(|| format!("deletion file {name} of fragment {}", fragment.id))?;
-        self.keep_deletions(name, &vector);
+        let vector =
+            decode().at(|| format!("deletion file {} of fragment {}", store.full_path(path), fragment.id))?;
+        self.keep_deletions(&store.reader_name(path), &vector);
         Ok(vector)
     }
 
@@ -245,7 +258,7 @@ impl Snapshot {
 
     fn kept_deletions(&self, fragment: &Fragment) -> Option<Arc<DeletionVector>> {
         let (store, path) = fragment.deletion.as_ref().and_then(|_| self.deletion_path(fragment).ok())?;
-        self.session.get(EntryKind::Deletions, &store.full_path(&path))
+        self.session.get(EntryKind::Deletions, &store.reader_name(&path))
     }
 
     /// Keeps a vector that was read or just written.

@@ -130,7 +130,7 @@ pub(crate) async fn write_later(
         };
         let fragment = Fragment { deletion: Some(deletion), ..fragment };
         if let Some(path) = path(&fragment) {
-            kept.push((snapshot.store.full_path(&path), Arc::new(vector)));
+            kept.push((snapshot.store.reader_name(&path), Arc::new(vector)));
             files.push((path, Bytes::from(bytes)));
         }
         fragments.push(fragment);

@@ -3,7 +3,7 @@
 use pennon_core::{FragmentId, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::ops::verify::{Finding, FindingKind};
+use crate::ops::verify::{DamagedPage, Finding, FindingKind};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct FindingJson {
@@ -12,18 +12,20 @@ pub(super) struct FindingJson {
     fragment: Option<u32>,
     path: Option<String>,
     message: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pages: Vec<DamagedPage>,
 }
 
 impl From<&Finding> for FindingJson {
     fn from(finding: &Finding) -> Self {
-        let Finding { kind, version, fragment, path, message } = finding.clone();
-        Self { kind, version: version.map(|v| v.0), fragment: fragment.map(|id| id.0), path, message }
+        let Finding { kind, version, fragment, path, message, pages } = finding.clone();
+        Self { kind, version: version.map(|v| v.0), fragment: fragment.map(|id| id.0), path, message, pages }
     }
 }
 
 impl From<FindingJson> for Finding {
     fn from(json: FindingJson) -> Self {
-        let FindingJson { kind, version, fragment, path, message } = json;
-        Self { kind, version: version.map(Version), fragment: fragment.map(FragmentId), path, message }
+        let FindingJson { kind, version, fragment, path, message, pages } = json;
+        Self { kind, version: version.map(Version), fragment: fragment.map(FragmentId), path, message, pages }
     }
 }

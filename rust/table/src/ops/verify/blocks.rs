@@ -1,20 +1,21 @@
-//! Whether the files of a table are as they were written, by their checksums: blocks of data files and of the files of
-//! indices, deletion files, transactions and manifests. Files of other writers have none.
+//! Whether the files of a table are as they were written, by their checksums or their seals: data files, the files of
+//! indices, blobs, deletion files, transactions and manifests. Files of other writers have no checksums.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use pennon_core::manifest::{DeletionFileType, ManifestFile};
+use pennon_core::manifest::{DeletionFileType, ManifestFile, paths};
 use pennon_core::transaction::Transaction;
 use pennon_core::wire::index_section;
-use pennon_core::{ErrorKind, FragmentId, Result, checksum};
-use pennon_datafile::{DamagedBlock, FileReader, deletion_file};
+use pennon_core::{Error, ErrorKind, FragmentId, Result, checksum};
+use pennon_datafile::{BlockCheck, DamagedBlock, FileReader, deletion_file};
 
 use super::gather::StoredFile;
-use super::report::{Finding, FindingKind};
-use crate::runtime;
+use super::pace::Pace;
+use super::report::{DamagedPage, Finding, FindingKind};
+use crate::runtime::{self, Stopwatch};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, TRANSACTIONS, VERSIONS, manifest_path};
@@ -27,13 +28,28 @@ const MOST_FINDINGS: usize = 100;
 /// Pages that a finding names at most.
 const MOST_PAGES: usize = 20;
 
+/// What the checksums of files say.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    pub(crate) findings: Vec<Finding>,
+    /// Files that have neither checksums nor a seal.
+    pub(crate) without_checksums: u64,
+}
+
 /// What is wrong in these files. Those in `known`, by their full paths, have a finding already.
 ///
 /// Errors: `Store` and `Unsupported` for what could not be looked at.
-pub(super) async fn damage(files: Vec<StoredFile>, known: &HashSet<String>) -> Result<Vec<Finding>> {
+pub(super) async fn damage(files: Vec<StoredFile>, known: &HashSet<String>) -> Result<Checked> {
     let wanted = files.into_iter().filter(|file| !known.contains(&file.store.full_path(&file.path)));
-    let found = runtime::gather(wanted.map(|file| look(file).boxed()).collect()).await?;
-    Ok(found.into_iter().flatten().collect())
+    let found = runtime::gather(
+        wanted.map(|file| async move { check(&file, Pace::default()).await }.boxed()).collect(),
+    );
+    let mut all = Checked::default();
+    for checked in found.await? {
+        all.findings.extend(checked.findings);
+        all.without_checksums += checked.without_checksums;
+    }
+    Ok(all)
 }
 
 /// The data files of a version, or of some of its fragments.
@@ -58,35 +74,126 @@ pub(super) fn manifest(store: &Arc<Store>, at: Located) -> StoredFile {
     StoredFile { store: Arc::clone(store), path, version: at.version, fragment: None }
 }
 
-async fn look(file: StoredFile) -> Result<Vec<Finding>> {
-    let full_path = file.store.full_path(&file.path);
-    let finding = |kind, message: String| {
-        let message = message.strip_prefix(&format!("data file {full_path}: ")).unwrap_or(&message);
-        let finding = Finding::new(kind, message).at(&full_path).within(file.version);
-        file.fragment.into_iter().fold(finding, Finding::of)
-    };
-    let (kind, found) = if OF_BLOCKS.iter().any(|ending| file.path.ends_with(ending)) {
-        let file = file.clone();
-        (FindingKind::DamagedFile, runtime::blocking(move || blocks(&file)).await)
-    } else if let Some((kind, check)) = check_of_file(&file.path) {
-        match file.store.get(&file.path).await {
-            Ok(bytes) => (kind, runtime::blocking(move || check(bytes).map(|()| Vec::new())).await),
-            Err(error) => (kind, Err(error)),
-        }
-    } else {
-        return Ok(Vec::new());
-    };
-    match found {
-        Ok(messages) => Ok(messages.into_iter().map(|message| finding(kind, message)).collect()),
-        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(vec![finding(kind, error.to_string())]),
-        // A file that was removed since the listing is no damage. Old files have no checksums.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => Ok(Vec::new()),
-        Err(error) => Err(error),
+/// Whether a file has checksums of its own, which are not compared. Errors: those of reading it.
+pub(crate) async fn has_checksums(file: &StoredFile) -> Result<bool> {
+    if is_of_blocks(&file.path) {
+        let source = file.store.source(&file.path, None);
+        return match runtime::blocking(move || FileReader::open_to_verify(source)).await {
+            // Files of old versions have none.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+            opened => Ok(opened?.has_checksums()),
+        };
+    }
+    match check_of_file(&file.path) {
+        Some((_, check)) => check(file.store.get(&file.path).await?),
+        None => Ok(false),
     }
 }
 
-/// Checks the content of a file.
-type Check = fn(Bytes) -> Result<()>;
+/// What is wrong in a file, read at a pace. A file that is gone has nothing wrong.
+///
+/// Errors: `Store` for what could not be looked at.
+pub(crate) async fn check(file: &StoredFile, pace: Pace) -> Result<Checked> {
+    let full_path = file.store.full_path(&file.path);
+    let kind = kind_of(&file.path);
+    let finding = |message: &str| {
+        let message = message.strip_prefix(&format!("data file {full_path}: ")).unwrap_or(message);
+        let finding = Finding::new(kind, message).at(&full_path).within(file.version);
+        file.fragment.into_iter().fold(finding, Finding::of)
+    };
+    let mut checked = Checked::default();
+    match look(file, pace).await {
+        Ok(Look::Compared(damaged, reader)) => {
+            for block in damaged.iter().take(MOST_FINDINGS) {
+                let pages = reader.as_deref().map_or_else(Vec::new, |reader| pages_in(reader, block));
+                checked.findings.push(finding(&described(block, &pages)).with_pages(pages));
+            }
+            if damaged.len() > MOST_FINDINGS {
+                let more = damaged.len() - MOST_FINDINGS;
+                checked.findings.push(finding(&format!("{more} more parts were changed")));
+            }
+        }
+        Ok(Look::WithoutChecksums) => checked.without_checksums = 1,
+        Ok(Look::DamagedSeal(error)) => {
+            let seal = file.store.full_path(&paths::seal(&file.path));
+            let finding = Finding::new(FindingKind::DamagedFile, error.to_string());
+            checked.findings.push(finding.at(seal).within(file.version));
+        }
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            checked.findings.push(finding(&error.to_string()))
+        }
+        // A file that was removed since the listing is no damage.
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(checked)
+}
+
+/// What the checksums of a file say.
+enum Look {
+    /// Damaged blocks, and the reader of a file with pages.
+    Compared(Vec<DamagedBlock>, Option<Arc<FileReader>>),
+    DamagedSeal(Error),
+    WithoutChecksums,
+}
+
+/// Compares a file with its checksums or its seal.
+async fn look(file: &StoredFile, pace: Pace) -> Result<Look> {
+    let mut reader = None;
+    if is_of_blocks(&file.path) {
+        let source = file.store.source(&file.path, None);
+        let open = move || {
+            let opened = FileReader::open_to_verify(source)?;
+            Ok((opened.block_check()?, Arc::new(opened)))
+        };
+        match runtime::blocking(open).await {
+            Ok((Some(blocks), opened)) => {
+                return Ok(Look::Compared(damaged_blocks(blocks, pace).await?, Some(opened)));
+            }
+            Ok((None, opened)) => reader = Some(opened),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            Err(error) => return Err(error),
+        }
+    } else if let Some((_, check)) = check_of_file(&file.path) {
+        let bytes = file.store.get(&file.path).await?;
+        if runtime::blocking(move || check(bytes)).await? {
+            return Ok(Look::Compared(Vec::new(), None));
+        }
+    }
+    let seal = match file.store.seal(&file.path).await {
+        Ok(Some(seal)) => seal,
+        Ok(None) => return Ok(Look::WithoutChecksums),
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Look::DamagedSeal(error)),
+        Err(error) => return Err(error),
+    };
+    let source = file.store.source(&file.path, None);
+    let blocks = runtime::blocking(move || seal.block_check(source)).await?;
+    Ok(Look::Compared(damaged_blocks(blocks, pace).await?, reader))
+}
+
+async fn damaged_blocks(blocks: BlockCheck, pace: Pace) -> Result<Vec<DamagedBlock>> {
+    let (start, mut read) = (Stopwatch::start(), 0_u64);
+    let blocks = Arc::new(blocks);
+    let mut damaged = Vec::new();
+    for range in blocks.ranges() {
+        read += range.end - range.start;
+        let part = Arc::clone(&blocks);
+        DamagedBlock::append(&mut damaged, runtime::blocking(move || part.damaged_blocks(&range)).await?);
+        pace.wait(start, read).await;
+    }
+    Ok(damaged)
+}
+
+fn is_of_blocks(path: &str) -> bool {
+    OF_BLOCKS.iter().any(|ending| path.ends_with(ending))
+}
+
+fn kind_of(path: &str) -> FindingKind {
+    check_of_file(path).map_or(FindingKind::DamagedFile, |(kind, _)| kind)
+}
+
+/// Checks the content of a file, and says whether it has a checksum.
+type Check = fn(Bytes) -> Result<bool>;
 
 /// How a file is checked that is read whole, and what it is if it is wrong.
 fn check_of_file(path: &str) -> Option<(FindingKind, Check)> {
@@ -97,9 +204,7 @@ fn check_of_file(path: &str) -> Option<(FindingKind, Check)> {
         "_deletions" => {
             (FindingKind::WrongDeletions, |bytes| deletion_file::check(DeletionFileType::Bitmap, &bytes))
         }
-        TRANSACTIONS => {
-            (FindingKind::DamagedTransaction, |bytes| checksum::check("transaction", &bytes).map(drop))
-        }
+        TRANSACTIONS => (FindingKind::DamagedTransaction, |bytes| checksum::check("transaction", &bytes)),
         VERSIONS => (FindingKind::DamagedManifest, check_manifest),
         _ => return None,
     };
@@ -107,31 +212,30 @@ fn check_of_file(path: &str) -> Option<(FindingKind, Check)> {
 }
 
 /// Errors: `Corrupt` for a manifest, or a section of its file, that is not as it was written.
-fn check_manifest(bytes: Bytes) -> Result<()> {
+fn check_manifest(bytes: Bytes) -> Result<bool> {
     let file = ManifestFile::decode(bytes)?;
     file.indices()?.map(index_section::decode).transpose()?;
     file.transaction()?.map(Transaction::decode).transpose()?;
-    Ok(())
+    Ok(file.has_checksum())
 }
 
-fn blocks(file: &StoredFile) -> Result<Vec<String>> {
-    let reader = FileReader::open_to_verify(file.store.source(&file.path, None))?;
-    let damaged = reader.damaged_blocks()?;
-    let mut messages: Vec<String> =
-        damaged.iter().take(MOST_FINDINGS).map(|block| described(&reader, block)).collect();
-    if damaged.len() > MOST_FINDINGS {
-        messages.push(format!("{} more parts were changed", damaged.len() - MOST_FINDINGS));
-    }
-    Ok(messages)
+/// The pages that have bytes in a run of blocks.
+fn pages_in(reader: &FileReader, block: &DamagedBlock) -> Vec<DamagedPage> {
+    let pages = reader.pages_in(&block.bytes).into_iter();
+    let named = pages.map(|(column, page)| DamagedPage {
+        column: reader.column_name(column).unwrap_or_else(|| format!("number {column}")),
+        page,
+        rows: reader.rows_of_page(column, page),
+    });
+    named.collect()
 }
 
 /// The blocks, and the first pages that have bytes in them.
-fn described(reader: &FileReader, block: &DamagedBlock) -> String {
-    let pages = reader.pages_in(&block.bytes);
+fn described(block: &DamagedBlock, pages: &[DamagedPage]) -> String {
     if pages.is_empty() {
         return block.to_string();
     }
-    let named = pages.iter().take(MOST_PAGES).map(|(column, page)| format!("page {page} of column {column}"));
+    let named = pages.iter().take(MOST_PAGES).map(ToString::to_string);
     let more = if pages.len() > MOST_PAGES { ", and others" } else { "" };
     format!("{block} ({}{more})", named.collect::<Vec<_>>().join(", "))
 }

@@ -25,13 +25,13 @@ pub(super) struct Expected {
 
 /// A file that a version refers to.
 #[derive(Debug, Clone)]
-pub(super) struct StoredFile {
-    pub(super) store: Arc<Store>,
+pub(crate) struct StoredFile {
+    pub(crate) store: Arc<Store>,
     /// Path below that store.
-    pub(super) path: String,
-    pub(super) version: Version,
+    pub(crate) path: String,
+    pub(crate) version: Version,
     /// Of a data file of the version that is verified.
-    pub(super) fragment: Option<FragmentId>,
+    pub(crate) fragment: Option<FragmentId>,
 }
 
 impl From<&ExpectedFile> for StoredFile {

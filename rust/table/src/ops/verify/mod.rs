@@ -4,17 +4,20 @@
 //! |---|---|
 //! | every version of the branch | the manifest decodes; its files are there and have the stated size |
 //! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
-//! | every file of all versions, if data is asked for | it is as it was written, if it has checksums |
+//! | every file of all versions, if data is asked for | it is as it was written, if it has checksums or a seal |
 //! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
-//! `gather` and `data` read, `judge` decides from values. Damage is a finding, not an error; an error means that
+//! `files` lists the files of all versions, for sealing and scrubbing too. `gather`, `blocks` and `data` read, `judge` decides
+//! from values. Damage is a finding, not an error; an error means that
 //! something could not be looked at.
 
 mod blocks;
 mod data;
+pub(super) mod files;
 mod gather;
 mod judge;
+mod pace;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -25,7 +28,10 @@ use std::sync::Arc;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
-pub use self::report::{Finding, FindingKind, Leftover, Report};
+pub(super) use self::blocks::{check, has_checksums};
+pub(super) use self::gather::StoredFile;
+pub(super) use self::pace::Pace;
+pub use self::report::{DamagedPage, Finding, FindingKind, Leftover, Report};
 use tracing::instrument;
 
 use crate::dataset::{Dataset, OpenOptions};
@@ -89,6 +95,7 @@ impl Dataset {
         let indices = indices(snapshot).await?;
         expected.add(snapshot, &indices);
         let facts = expected.look(&snapshot.store, &found.files).await?;
+        let mut without_checksums = 0;
         let folder = snapshot.store.full_path(VERSIONS);
         let mut findings = judge::manifests(&folder, &found.versions, &found.damaged);
         let present: BTreeSet<_> = found.versions.iter().map(|at| at.version).collect();
@@ -99,13 +106,9 @@ impl Dataset {
         findings.extend(content(snapshot, &indices, &broken).await?);
         if depth == Depth::Data {
             let known: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
-            let mut files = blocks::data_files(snapshot, None)?;
-            let own: HashSet<String> = files.iter().map(|file| file.store.full_path(&file.path)).collect();
-            let others = expected.stored_files().into_iter();
-            files.extend(others.filter(|file| !own.contains(&file.store.full_path(&file.path))));
-            let manifests = found.versions.iter().map(|at| blocks::manifest(&snapshot.store, *at));
-            files.extend(manifests);
-            findings.extend(blocks::damage(files, &known).await?);
+            let checked = blocks::damage(files::all(snapshot, &expected, &found)?, &known).await?;
+            findings.extend(checked.findings);
+            without_checksums = checked.without_checksums;
             findings.extend(data::damage(snapshot, None, &broken).await?);
         }
         let mut notes = found.warnings;
@@ -113,6 +116,12 @@ impl Dataset {
             let count = found.damaged.len();
             notes.push(format!(
                 "{count} manifest(s) cannot be read: files that only they refer to look left over"
+            ));
+        }
+        if without_checksums > 0 {
+            notes.push(format!(
+                "{without_checksums} file(s) have no checksums: what decodes in them is taken for what was written; \
+                 sealing the table adds checksums"
             ));
         }
         let dispositions = found.files.into_iter().map(|file| found.plan.disposition(file));
@@ -124,6 +133,7 @@ impl Dataset {
             files: count(facts.len()),
             findings,
             leftovers: report::leftovers(dispositions),
+            without_checksums,
             notes,
         })
     }
@@ -132,7 +142,8 @@ impl Dataset {
     /// the table down to its rows as well.
     pub(crate) async fn verify_data(&self, fragments: &[FragmentId]) -> Result<Vec<Finding>> {
         let (snapshot, broken) = (afresh(self.snapshot()), HashSet::new());
-        let mut findings = blocks::damage(blocks::data_files(&snapshot, Some(fragments))?, &broken).await?;
+        let files = blocks::data_files(&snapshot, Some(fragments))?;
+        let mut findings = blocks::damage(files, &broken).await?.findings;
         findings.extend(data::damage(&snapshot, Some(fragments), &broken).await?);
         Ok(findings)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use pennon_core::{FragmentId, Version};
 use serde::{Deserialize, Serialize};
@@ -89,11 +90,34 @@ pub struct Finding {
     pub path: Option<String>,
     /// What was found and what was expected.
     pub message: String,
+    /// The pages of columns that have some of the changed bytes.
+    pub pages: Vec<DamagedPage>,
+}
+
+/// A page of a data file that has bytes which are not as they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedPage {
+    /// The name of the column, with those of the structs around it.
+    pub column: String,
+    /// The number of the page in its column, from 0.
+    pub page: usize,
+    /// The rows of the file that it has; `None` if the file does not tell.
+    pub rows: Option<Range<u64>>,
+}
+
+impl fmt::Display for DamagedPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {} of column `{}`", self.page, self.column)?;
+        match &self.rows {
+            Some(rows) => write!(f, ", rows {} to {}", rows.start, rows.end),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Finding {
     pub(super) fn new(kind: FindingKind, message: impl Into<String>) -> Self {
-        Self { kind, version: None, fragment: None, path: None, message: message.into() }
+        Self { kind, version: None, fragment: None, path: None, message: message.into(), pages: Vec::new() }
     }
 
     pub(super) fn of(self, fragment: FragmentId) -> Self {
@@ -102,6 +126,10 @@ impl Finding {
 
     pub(super) fn at(self, path: impl Into<String>) -> Self {
         Self { path: Some(path.into()), ..self }
+    }
+
+    pub(super) fn with_pages(self, pages: Vec<DamagedPage>) -> Self {
+        Self { pages, ..self }
     }
 
     pub(super) fn within(self, version: Version) -> Self {
@@ -171,6 +199,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What no version needs.
     pub leftovers: Vec<Leftover>,
+    /// Files without checksums and without a seal, if all data was verified.
+    pub without_checksums: u64,
     /// What is worth knowing besides.
     pub notes: Vec<String>,
 }

@@ -1,0 +1,139 @@
+"""`repair`: what can be had of damaged files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+from pennon import _native
+from pennon._options import located, strings
+from pennon._progress import ProgressLike, Reporter
+from pennon._text import counted
+from pennon.verification import Finding
+
+if TYPE_CHECKING:
+    from pennon._native._repair import ActionParts
+
+__all__ = ["RepairAction", "RepairReport", "repair"]
+
+
+@dataclass(frozen=True)
+class RepairAction:
+    """Something that repairs a table."""
+
+    kind: str
+    """`copy_file`, `rebuild_file`, `rebuild_index`, `quarantine_fragment` or `restore_rows`."""
+    path: str | None
+    """The file that it replaces."""
+    version: int | None
+    """The version of that file, or that rows come from."""
+    fragment: int | None
+    """The id of the fragment that it leaves out, or whose rows come back."""
+    message: str
+    """What it does."""
+    row_ids: tuple[tuple[int, int], ...]
+    """Of a fragment that is left out the ids of the rows that are lost, of rows that come back theirs: first and
+    last of each run, the last not included. Row addresses in a table without stable row ids."""
+
+    @classmethod
+    def _of(cls, parts: ActionParts) -> RepairAction:
+        return cls(**{**parts, "row_ids": tuple(parts["row_ids"])})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """What is wrong with a table, and what was or can be done. `str(report)` is for people."""
+
+    uri: str
+    """URI of the table."""
+    applied: bool
+    """Whether the actions were carried out."""
+    findings: list[Finding]
+    """What was wrong before."""
+    actions: list[RepairAction]
+    """What repairs it, in order."""
+    remaining: list[Finding]
+    """What nothing repairs; after a repair what is wrong still, older versions included."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong, or nothing is wrong any more."""
+        return not (self.remaining if self.applied else self.findings)
+
+    def __str__(self) -> str:
+        if not self.findings:
+            return f"{self.uri}: nothing is wrong"
+        done = "done" if self.applied else "can be done"
+        lines = [f"{self.uri}: {counted(len(self.findings), 'finding')}"]
+        lines += [f"{done}: {action.message}" for action in self.actions]
+        lines += [f"not repaired: {found.path or ''} {found.message}" for found in self.remaining]
+        return "\n".join(lines)
+
+
+def repair(
+    uri: str | PathLike[str],
+    *,
+    copy: str | PathLike[str] | None = None,
+    apply: bool = False,
+    storage_options: dict[str, str] | None = None,
+    progress: ProgressLike = None,
+) -> RepairReport:
+    """Repair a damaged table as far as that can be done.
+
+    The table is verified with its data. Then, for what is damaged or missing:
+
+    - any file: the same file of a copy of the table, if that is as it was written;
+    - a manifest: made again from the version before and the transaction;
+    - a transaction file: the copy in the manifest;
+    - a deletion file: another version of which as many rows of the fragment are deleted, or the predicate of the
+      delete that wrote it; it must find as many rows as the manifest says;
+    - files of an index of the newest version: the index is built again;
+    - a data file of the newest version: its fragment is left out of a new version, whose transaction names the ids of
+      its rows in the property `pennon.quarantined`. Of a table with stable row ids rows come back, under their ids,
+      as far as an older version has them as they were.
+
+    Nothing is removed: files that are replaced are kept below `_damaged` in the table's directory, and files of a
+    fragment that is left out stay until a cleanup removes the versions that refer to them.
+
+    Parameters
+    ----------
+    uri
+        Where the table is.
+    copy
+        A table with the same files: a copy of the directory. A clone that refers to the files of the table has none.
+    apply
+        Whether to do it. By default the table is only looked at.
+    storage_options
+        Keys and values for the object store of both.
+    progress
+        A function that hears of fragments and rows that were verified. Otherwise as in [jobs.run][pennon.jobs.run].
+
+    Raises
+    ------
+    pennon.NotFoundError
+        There is no table, or no copy.
+    pennon.CorruptError
+        None of its versions can be read.
+    pennon.InvalidInputError
+        A fragment was changed by another writer meanwhile; call it again.
+    pennon.StoreError
+        Something could not be read or written, such as on a full disk. What was repaired stays so; call it again.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://repair", mode="overwrite")
+    >>> print(pennon.repair("memory://repair"))
+    memory://repair: nothing is wrong
+    """
+    of = None if copy is None else fspath(copy)
+    with located(fspath(uri)), Reporter("repair", progress) as report:
+        parts = _native.repair_table(fspath(uri), strings(storage_options), of, apply, report.counts)
+        return RepairReport(
+            parts["uri"],
+            apply,
+            [Finding._of(finding) for finding in parts["findings"]],
+            [RepairAction._of(action) for action in parts["actions"]],
+            [Finding._of(finding) for finding in parts["remaining"]],
+        )

@@ -1,0 +1,202 @@
+"""`scrub`: all files of a table compared with their checksums, slowly and with breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from pennon import _native
+from pennon._options import located, strings
+from pennon._progress import Progress, ProgressLike, Reporter
+from pennon._text import counted, in_bytes
+from pennon.errors import CorruptError, InvalidInputError
+from pennon.verification import DamagedPage, Finding
+
+__all__ = ["ScrubReport", "scrub"]
+
+_SAVE_SECONDS = 5.0
+"""The state is written at most this often, and at the end."""
+
+
+@dataclass
+class ScrubReport:
+    """What a scrub found. `str(report)` is for people."""
+
+    uri: str
+    """URI of the table."""
+    files: int = 0
+    """Number of files that were looked at, now and before in the same pass."""
+    size_bytes: int = 0
+    """Total size of these files in bytes."""
+    resumed: int = 0
+    """Number of them that were looked at before, by the state."""
+    gone: int = 0
+    """Number of files that were removed meanwhile."""
+    without_checksums: int = 0
+    """Number of files that have neither checksums nor a seal."""
+    findings: list[Finding] = field(default_factory=list)
+    """The faults that were found, of this pass."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        result = "nothing is wrong" if self.ok else counted(len(self.findings), "finding")
+        lines = [f"{self.uri}: {counted(self.files, 'file')}, {in_bytes(self.size_bytes)}: {result}"]
+        for found in self.findings:
+            path = "" if found.path is None else f"{found.path.removeprefix(self.uri + '/')}: "
+            fragment = "" if found.fragment is None else f"fragment {found.fragment}: "
+            lines.append(f"{found.kind}: {path}{fragment}{found.message}")
+        if self.resumed:
+            lines.append(f"note: {counted(self.resumed, 'file')} looked at before")
+        if self.without_checksums:
+            lines.append(f"note: {counted(self.without_checksums, 'file')} without checksums; seal adds them")
+        return "\n".join(lines)
+
+
+def scrub(
+    uri: str | PathLike[str],
+    *,
+    bytes_per_second: int | None = None,
+    state: str | PathLike[str] | None = None,
+    storage_options: dict[str, str] | None = None,
+    progress: ProgressLike = None,
+) -> ScrubReport:
+    """Compare all files of all versions of a table with their checksums, at a bounded rate.
+
+    Files are looked at one after the other. Data files of the newest version without checksums are decoded. What is
+    committed meanwhile is not looked at; a file that is removed meanwhile has nothing wrong.
+
+    Parameters
+    ----------
+    uri
+        Where the table is. A branch is scrubbed by its own URI, below `tree/`.
+    bytes_per_second
+        The most bytes to read in a second, on average; as many as can be had by default.
+    state
+        A JSON file on a local disk that remembers which files are done, written every few seconds. A scrub that was
+        interrupted goes on there when it is called with the same file; after a complete pass the next call begins a
+        new one.
+    storage_options
+        Keys and values for the object store.
+    progress
+        A function that hears of files that were looked at; what it raises ends the scrub. Otherwise as in
+        [jobs.run][pennon.jobs.run].
+
+    Raises
+    ------
+    pennon.NotFoundError
+        There is no table.
+    pennon.CorruptError
+        The newest version cannot be read (`verify` looks at tables that cannot be opened), or the state is no
+        state of a scrub.
+    pennon.InvalidInputError
+        The state is that of another table, or the rate is below 1.
+    pennon.StoreError
+        A file could not be looked at.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://scrub", mode="overwrite")
+    >>> pennon.scrub("memory://scrub").ok
+    True
+    """
+    if bytes_per_second is not None and bytes_per_second < 1:
+        raise InvalidInputError(f"bytes_per_second is {bytes_per_second}, expected 1 or more")
+    with located(fspath(uri)), Reporter("scrub", progress) as report:
+        files = _native.Scrub(fspath(uri), strings(storage_options))
+        found = ScrubReport(files.uri)
+        with _State.opened(state, files.uri) as kept:
+            for at, path in enumerate(files.paths):
+                entry = kept.done.get(path)
+                if entry is None:
+                    parts = files.check(at, bytes_per_second)
+                    entry = {**parts, "findings": [asdict(Finding._of(part)) for part in parts["findings"]]}
+                    kept.add(path, entry)
+                else:
+                    found.resumed += 1
+                _count(found, entry)
+                report(Progress(tasks=at + 1, of_tasks=len(files.paths), bytes=found.size_bytes))
+            kept.complete = True
+    return found
+
+
+def _count(found: ScrubReport, entry: dict[str, Any]) -> None:
+    if entry["size_bytes"] is None:
+        found.gone += 1
+        return
+    found.files += 1
+    found.size_bytes += entry["size_bytes"]
+    found.without_checksums += not entry["has_checksums"]
+    found.findings += [_finding(parts) for parts in entry["findings"]]
+
+
+def _finding(parts: dict[str, Any]) -> Finding:
+    pages = (
+        DamagedPage(
+            page["column"], page["page"], None if page["rows"] is None else (page["rows"][0], page["rows"][1])
+        )
+        for page in parts["pages"]
+    )
+    return Finding(**{**parts, "pages": tuple(pages)})
+
+
+class _State:
+    """Which files of a pass are done, in memory and in a file."""
+
+    def __init__(self, path: Path | None, uri: str) -> None:
+        self.complete = False
+        self.done: dict[str, dict[str, Any]] = {}
+        self._path = path
+        self._uri = uri
+        self._saved = time.monotonic()
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: str | PathLike[str] | None, uri: str) -> Iterator[_State]:
+        """The state of a file; what it is in the end is written, also after an error."""
+        state = cls(None if path is None else Path(path), uri)
+        state._load()
+        try:
+            yield state
+        finally:
+            state._save()
+
+    def add(self, path: str, entry: dict[str, Any]) -> None:
+        self.done[path] = entry
+        if time.monotonic() - self._saved >= _SAVE_SECONDS:
+            self._save()
+
+    def _load(self) -> None:
+        if self._path is None or not self._path.exists():
+            return
+        try:
+            kept = json.loads(self._path.read_text())
+            uri, complete, done = kept["uri"], kept["complete"], dict(kept["done"])
+        except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
+            raise CorruptError(f"{self._path} is not the state of a scrub: {error}") from error
+        if uri != self._uri:
+            raise InvalidInputError(f"{self._path} is the state of a scrub of {uri}, expected {self._uri}")
+        if not complete:
+            self.done = done
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        saved = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        kept = {"uri": self._uri, "complete": self.complete, "saved": saved, "done": self.done}
+        part = self._path.with_name(f".{self._path.name}.part")
+        part.write_text(json.dumps(kept))
+        os.replace(part, self._path)
+        self._saved = time.monotonic()

@@ -1,0 +1,94 @@
+"""`seal`: checksums for files whose writers left none in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+from pennon import _native
+from pennon._options import located, strings
+from pennon._progress import ProgressLike, Reporter
+from pennon._text import counted, in_bytes
+from pennon.verification import Finding
+
+__all__ = ["SealReport", "seal"]
+
+
+@dataclass(frozen=True)
+class SealReport:
+    """What became of the files of all versions of a table. `str(report)` is for people."""
+
+    uri: str
+    """URI of the table."""
+    sealed: int
+    """Number of files that were sealed."""
+    sealed_bytes: int
+    """Total size of these files in bytes."""
+    sealed_before: int
+    """Number of files that had a seal before."""
+    with_checksums: int
+    """Number of files that have checksums in them."""
+    elsewhere: int
+    """Number of files below other base paths, which are those of another table and were left as they are."""
+    findings: list[Finding]
+    """The faults of the table; files that they name were not sealed."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        files = counted(self.sealed, "file")
+        parts = [f"{files} sealed ({in_bytes(self.sealed_bytes)})", f"{self.sealed_before} sealed before"]
+        parts.append(f"{self.with_checksums} with checksums")
+        if self.elsewhere:
+            parts.append(f"{self.elsewhere} below other base paths")
+        lines = [f"{self.uri}: {', '.join(parts)}"]
+        lines += [f"not sealed: {found.path or self.uri}: {found.message}" for found in self.findings]
+        return "\n".join(lines)
+
+
+def seal(
+    uri: str | PathLike[str],
+    *,
+    storage_options: dict[str, str] | None = None,
+    progress: ProgressLike = None,
+) -> SealReport:
+    """Seal the files of a table that have no checksums, such as those that `pylance` wrote.
+
+    The seal of a file has the checksums of all its bytes, and lies below `_seals`, where `pylance` does not look.
+    No file of the table is written again, and no version is made. `verify` with `data=True` compares files with
+    their seals, and so do reads with the storage option `verify_reads="pages"`. A cleanup by Pennon removes seals
+    with their files; a cleanup by `pylance` leaves them, and the next one by Pennon removes them.
+
+    The table is verified first, with its data. A seal says what the bytes of a file were when it was sealed.
+
+    Parameters
+    ----------
+    uri
+        Where the table is. A branch is sealed by its own URI, below `tree/`.
+    storage_options
+        Keys and values for the object store.
+    progress
+        A function that hears of files that were sealed; what it raises ends the call, and seals that were written
+        stay. Otherwise as in [jobs.run][pennon.jobs.run].
+
+    Raises
+    ------
+    pennon.NotFoundError
+        There is no table.
+    pennon.StoreError
+        A file could not be read, or a seal not be written.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://seal", mode="overwrite")
+    >>> print(pennon.seal("memory://seal"))
+    memory://seal: 0 files sealed (0 B), 0 sealed before, 3 with checksums
+    """
+    with located(fspath(uri)), Reporter("seal", progress) as report:
+        parts = _native.seal_table(fspath(uri), strings(storage_options), report.counts)
+        findings = [Finding._of(finding) for finding in parts["findings"]]
+        return SealReport(uri=fspath(uri), **{**parts, "findings": findings})  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+//! Manifests and transaction files made again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pennon_core::manifest::{Manifest, ManifestFile, naming};
+use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::{Result, Version, checksum};
+
+use super::Rebuilt;
+use crate::commit;
+use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, TRANSACTIONS, VERSIONS, load, locate};
+
+/// A manifest, from the version before and the only transaction that can have made it. Its time is that of the damaged file.
+pub(super) async fn manifest(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
+    let (store, session) = (&snapshot.store, snapshot.session());
+    let name = path.strip_prefix(VERSIONS).and_then(|name| name.strip_prefix('/')).unwrap_or_default();
+    let Some((version, scheme)) = naming::parse(name) else { return Ok(None) };
+    // Which versions are committed another store says, and the size of their manifests.
+    if store.external().is_some() {
+        return Ok(None);
+    }
+    let (mut before, mut after, mut used) = (None, None, HashSet::new());
+    for at in locate::list(store).await? {
+        let Ok(found) = load::load(store, session, at).await else { continue };
+        used.insert(found.manifest.transaction_file.clone());
+        if at.version.0 + 1 == version.0 {
+            before = Some(found);
+        } else if at.version == version.next() {
+            after = Some(found);
+        }
+    }
+    let Some(before) = before else { return Ok(None) };
+    let Some(info) = store.info(path).await? else { return Ok(None) };
+    let mut candidates = Vec::new();
+    for name in store.list(TRANSACTIONS).await? {
+        let made_for = naming::parse_transaction_file_name(&name).map(|(read, _)| read);
+        if used.contains(&name) || made_for.is_none_or(|read| read >= version) {
+            continue;
+        }
+        let Ok(bytes) = store.get(&format!("{TRANSACTIONS}/{name}")).await else { continue };
+        let Ok(transaction) = Transaction::decode(bytes) else { continue };
+        if !is_enough(&transaction, &before).await? {
+            continue;
+        }
+        let at = Located { version, scheme };
+        let Ok(made) = commit::rebuild(&before, at, transaction, info.changed).await else { continue };
+        let manifest = ManifestFile::decode(made.clone())?.manifest;
+        if after.as_ref().is_none_or(|after| leads_to(&manifest, after)) {
+            candidates.push((name, made));
+        }
+    }
+    Ok(match <[_; 1]>::try_from(candidates) {
+        Ok([(name, bytes)]) => {
+            Some(Rebuilt { bytes, from: format!("version {} and the transaction {name}", before.version()) })
+        }
+        Err(_) => None,
+    })
+}
+
+/// Whether a transaction says all that its version has: where a compaction moved rows is noted in an entry of its own, if
+/// indices were not written again.
+async fn is_enough(transaction: &Transaction, before: &Snapshot) -> Result<bool> {
+    Ok(match &transaction.operation {
+        Operation::Rewrite(_) => before.indices().await?.is_empty(),
+        Operation::Restore(_) | Operation::Clone(_) => false,
+        _ => true,
+    })
+}
+
+/// Whether a version can come after another one: its counters do not go back, and of fragments that both have, the files
+/// are the same unless there are more.
+fn leads_to(manifest: &Manifest, after: &Snapshot) -> bool {
+    let after = &after.manifest;
+    let same_files = manifest.fragments.decode_all().all(|fragment| {
+        let paths = |files: &[pennon_core::manifest::DataFile]| {
+            files.iter().map(|file| file.path.clone()).collect::<HashSet<_>>()
+        };
+        after
+            .fragment(fragment.id)
+            .is_none_or(|other| !paths(&other.files).is_disjoint(&paths(&fragment.files)))
+    });
+    same_files
+        && manifest.next_row_id <= after.next_row_id
+        && manifest.max_fragment_id <= after.max_fragment_id
+}
+
+/// A transaction file, from the copy in the manifest of its version.
+pub(super) async fn transaction_file(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
+    let (store, session) = (&snapshot.store, snapshot.session());
+    for at in locate::list(store).await?.into_iter().rev() {
+        let Ok(found) = load::load(store, session, at).await else { continue };
+        let is_of_file = path.ends_with(&format!("/{}", found.manifest.transaction_file));
+        if !is_of_file || found.manifest.transaction_section.is_none() {
+            continue;
+        }
+        if let Ok(Some(transaction)) = load::transaction(&found).await {
+            let mut bytes = transaction.encode();
+            checksum::append(&mut bytes);
+            return Ok(Some(Rebuilt { bytes: bytes.into(), from: from_manifest(found.version()) }));
+        }
+    }
+    Ok(None)
+}
+
+fn from_manifest(version: Version) -> String {
+    format!("the copy in the manifest of version {version}")
+}

@@ -1,0 +1,125 @@
+"""Scrubbing: rate, state, findings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pennon
+import pytest
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = str(tmp_path / "table")
+    pennon.write_dataset({"a": list(range(200_000)), "b": list(range(200_000))}, uri)
+    table = pennon.write_dataset({"a": [1], "b": [1]}, uri, mode="append")
+    table.delete("a = 7")
+    return uri
+
+
+def largest(uri: str) -> Path:
+    return max(Path(uri, "data").iterdir(), key=lambda path: path.stat().st_size)
+
+
+def flip(path: Path, position: int) -> None:
+    damaged = bytearray(path.read_bytes())
+    damaged[position] ^= 1
+    path.write_bytes(damaged)
+
+
+def test_findings_name_pages_and_rows(uri: str) -> None:
+    clean = pennon.scrub(uri)
+    assert clean.ok
+    assert clean.files == len([p for p in Path(uri).rglob("*") if p.is_file() and p.suffix != ".json"])
+    assert clean.without_checksums == 0
+    path = largest(uri)
+    flip(path, 100_000)
+    report = pennon.scrub(uri)
+    [finding] = report.findings
+    assert (finding.kind, finding.path, finding.fragment) == ("damaged_file", str(path), 0)
+    assert {(page.column, page.rows) for page in finding.pages} == {("a", (0, 200_000))}
+    assert "page 0 of column `a`, rows 0 to 200000" in str(report)
+
+
+def test_a_rate_bounds_the_time(uri: str) -> None:
+    size = largest(uri).stat().st_size
+    start = time.monotonic()
+    pennon.scrub(uri, bytes_per_second=2 * size)
+    assert time.monotonic() - start > 0.4
+
+
+def test_it_goes_on_where_it_was_interrupted(uri: str, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    path = largest(uri)
+    flip(path, 100_000)
+    seen = []
+
+    def stop(progress: object) -> None:
+        seen.append(progress)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pennon.scrub(uri, state=state, progress=stop)
+    assert len(json.loads(state.read_text())["done"]) == 3
+    report = pennon.scrub(uri, state=state)
+    assert report.resumed == 3
+    # Also those of files that were looked at before.
+    assert [finding.path for finding in report.findings] == [str(path)]
+    # A complete pass is not gone on with.
+    assert pennon.scrub(uri, state=state).resumed == 0
+
+
+def test_a_file_that_is_removed_meanwhile(uri: str) -> None:
+    path = largest(uri)
+    removed = []
+
+    def remove(progress: object) -> None:
+        if not removed:
+            removed.append(path)
+            for other in Path(uri, "data").iterdir():
+                if other != path:
+                    other.unlink()
+
+    report = pennon.scrub(uri, progress=remove)
+    assert report.ok
+    assert report.gone == 1
+
+
+def test_bad_input(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(pennon.InvalidInputError, match="bytes_per_second is 0, expected 1 or more"):
+        pennon.scrub(uri, bytes_per_second=0)
+    state = tmp_path / "state.json"
+    state.write_text("[]")
+    with pytest.raises(pennon.CorruptError, match="is not the state of a scrub"):
+        pennon.scrub(uri, state=state)
+    state.write_text(json.dumps({"uri": "elsewhere", "complete": False, "done": {}}))
+    with pytest.raises(pennon.InvalidInputError, match="is the state of a scrub of elsewhere"):
+        pennon.scrub(uri, state=state)
+    with pytest.raises(pennon.NotFoundError):
+        pennon.scrub(tmp_path / "nothing")
+
+
+def test_commands(uri: str, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pennon", *arguments], capture_output=True, text=True, check=False
+        )
+
+    done = run("scrub", uri, "--rate", "100M", "--state", str(tmp_path / "state.json"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nothing is wrong" in done.stdout
+    assert run("scrub", uri, "--rate", "fast").returncode == 2
+    assert run("seal", uri).returncode == 0
+    assert run("repair", uri).returncode == 0
+    flip(largest(uri), 100_000)
+    assert run("scrub", uri).returncode == 1
+    planned = run("repair", uri)
+    assert planned.returncode == 1
+    assert "nothing was changed: --yes does this" in planned.stdout
+    assert json.loads(run("repair", uri, "--json").stdout)["actions"][0]["kind"] == "quarantine_fragment"
+    assert run("seal", str(tmp_path / "nothing")).returncode == 2
