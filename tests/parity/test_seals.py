@@ -128,28 +128,12 @@ def test_damaged_files_are_not_sealed(tmp_path: Path) -> None:
     assert report.sealed > 5
 
 
-def test_a_seal_of_an_unknown_kind_is_passed_over(tmp_path: Path) -> None:
-    uri = str(tmp_path / "table")
-    lance.write_dataset(pa.table({"a": range(10)}), uri)
-    pennon.seal(uri)
-    xxhash = pytest.importorskip("xxhash")
-    [path] = Path(uri, "_seals", "data").iterdir()
-    seal = bytearray(path.read_bytes()[:-8])
-    seal[8] = 200
-    path.write_bytes(bytes(seal) + xxhash.xxh3_64(bytes(seal)).intdigest().to_bytes(8, "little"))
-    report = pennon.verify(uri, data=True)
-    assert report.ok
-    assert report.without_checksums == 1
-    table = pennon.dataset(uri, storage_options=PAGES, session=pennon.Session())
-    assert table.count_rows("a > 3") == 6
-
-
 def test_tags_and_branches_have_checksums(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     table = pennon.write_dataset({"a": [1]}, uri)
     pennon.write_dataset({"a": [2]}, uri, mode="append")
     table.tags.create("first", 1)
-    table.branches.create("dev", 1)
+    table.create_branch("dev", 1)
     assert lance.dataset(uri, version="first").count_rows() == 1
     assert list(lance.dataset(uri).branches.list()) == ["dev"]
     [tag] = Path(uri, "_refs", "tags").iterdir()

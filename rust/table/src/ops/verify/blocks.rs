@@ -199,16 +199,32 @@ type Check = fn(Bytes) -> Result<bool>;
 fn check_of_file(path: &str) -> Option<(FindingKind, Check)> {
     let (kind, check): (_, Check) = match path.split_once('/')?.0 {
         "_deletions" if path.ends_with(".arrow") => {
-            (FindingKind::WrongDeletions, |bytes| deletion_file::check(DeletionFileType::Arrow, &bytes))
+            (FindingKind::WrongDeletions, |bytes| check_deletions(DeletionFileType::Arrow, &bytes))
         }
         "_deletions" => {
-            (FindingKind::WrongDeletions, |bytes| deletion_file::check(DeletionFileType::Bitmap, &bytes))
+            (FindingKind::WrongDeletions, |bytes| check_deletions(DeletionFileType::Bitmap, &bytes))
         }
-        TRANSACTIONS => (FindingKind::DamagedTransaction, |bytes| checksum::check("transaction", &bytes)),
+        TRANSACTIONS => (FindingKind::DamagedTransaction, check_transaction),
         VERSIONS => (FindingKind::DamagedManifest, check_manifest),
         _ => return None,
     };
     Some((kind, check))
+}
+
+/// Errors: `Corrupt` for a deletion file that is not as it was written, or does not decode.
+fn check_deletions(form: DeletionFileType, bytes: &Bytes) -> Result<bool> {
+    let has_checksum = deletion_file::check(form, bytes)?;
+    if !has_checksum {
+        deletion_file::decode_uncounted(form, bytes, u64::MAX)?;
+    }
+    Ok(has_checksum)
+}
+
+/// Errors: `Corrupt` for a transaction that is not as it was written, or does not decode.
+fn check_transaction(bytes: Bytes) -> Result<bool> {
+    let has_checksum = checksum::check("transaction", &bytes)?;
+    Transaction::decode(bytes)?;
+    Ok(has_checksum)
 }
 
 /// Errors: `Corrupt` for a manifest, or a section of its file, that is not as it was written.

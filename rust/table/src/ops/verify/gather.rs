@@ -221,8 +221,9 @@ fn facts(
         };
         files.push((name, fact));
     }
-    let deletions = match names.next() {
-        Some((true, _)) => None,
+    let (is_broken, deletion_file) = names.next().unzip();
+    let deletions = match is_broken {
+        Some(true) => None,
         _ => Some(damage(snapshot.deletion_vector_blocking(fragment))?.map(|vector| vector.as_ref().clone())),
     };
     let unread = files.iter().any(|(_, fact)| !matches!(fact, DataFileFact::Open { .. }));
@@ -230,7 +231,7 @@ fn facts(
         true => None,
         false => Some(damage(scan::lineage(snapshot, fragment))?),
     };
-    Ok(FragmentFacts { files, deletions, lineage })
+    Ok(FragmentFacts { files, deletion_file, deletions, lineage })
 }
 
 /// Damage as a fact; other errors as what they are.

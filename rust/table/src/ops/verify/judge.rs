@@ -55,6 +55,8 @@ pub(super) enum DataFileFact {
 pub(super) struct FragmentFacts {
     /// Full path and content of each data file, in order.
     pub(super) files: Vec<(String, DataFileFact)>,
+    /// Full path of the deletion file, if there is one.
+    pub(super) deletion_file: Option<String>,
     /// The deletions; `None` if their file was not opened.
     pub(super) deletions: Option<Result<DeletionVector, Error>>,
     /// The row ids, if there are any; `None` if the file they are in was not opened.
@@ -224,7 +226,8 @@ pub(super) fn fragment(
     let deleted = match &facts.deletions {
         None => None,
         Some(Err(error)) => {
-            findings.push(Finding::new(FindingKind::WrongDeletions, error.to_string()));
+            let finding = Finding::new(FindingKind::WrongDeletions, error.to_string());
+            findings.push(Finding { path: facts.deletion_file.clone(), ..finding });
             None
         }
         Some(Ok(deleted)) => {

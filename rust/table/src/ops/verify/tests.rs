@@ -67,6 +67,7 @@ fn facts(fragment: &Fragment) -> FragmentFacts {
     let open = DataFileFact::Open { rows: ROWS, columns: 1, version: FileVersion::STABLE };
     FragmentFacts {
         files: vec![("data".to_owned(), open)],
+        deletion_file: None,
         deletions: Some(Ok(DeletionVector::empty())),
         lineage: Some(fragment.row_id_sequence()),
     }
