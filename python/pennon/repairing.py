@@ -29,12 +29,12 @@ class RepairAction:
     version: int | None
     """The version of that file, or that rows come from."""
     fragment: int | None
-    """The id of the fragment that it leaves out, or whose rows come back."""
+    """The id of the fragment whose rows it restores or leaves out."""
     message: str
     """What it does."""
     row_ids: tuple[tuple[int, int], ...]
-    """Of a fragment that is left out the ids of the rows that are lost, of rows that come back theirs: first and
-    last of each run, the last not included. Row addresses in a table without stable row ids."""
+    """The ids of the rows that are restored or lost: first and last of each run, the last not included. Row
+    addresses in a table without stable row ids, and where the ids are lost."""
 
     @classmethod
     def _of(cls, parts: ActionParts) -> RepairAction:
@@ -84,24 +84,27 @@ def repair(
     The table is verified with its data. Then, for what is damaged or missing:
 
     - any file: the same file of a copy of the table, if that is as it was written;
-    - a manifest: made again from the version before and the transaction;
+    - a manifest: made again from the version before and the transaction whose file it names;
     - a transaction file: the copy in the manifest;
     - a deletion file: another version of which as many rows of the fragment are deleted, or the predicate of the
-      delete that wrote it; it must find as many rows as the manifest says;
+      delete that wrote it, or the rows that an update moved: as many as the manifest says;
     - files of an index of the newest version: the index is built again;
-    - a data file of the newest version: its fragment is left out of a new version, whose transaction names the ids of
-      its rows in the property `pennon.quarantined`. Of a table with stable row ids rows come back, under their ids,
-      as far as an older version has them as they were.
+    - a data file of the newest version: of a table with stable row ids the rows in damaged pages, all rows if the
+      file cannot be opened, are restored under their ids as far as an older version has them as they were.
 
-    Nothing is removed: files that are replaced are kept below `_damaged` in the table's directory, and files of a
-    fragment that is left out stay until a cleanup removes the versions that refer to them.
+    Rows that are lost are left out of a new version, whose transaction names their ids in the property
+    `pennon.quarantined`: those in damaged pages are deleted, and of a file that cannot be opened the fragment is
+    removed. If it is not known which rows of a fragment were deleted, the fragment is removed and nothing restored.
+
+    Nothing is removed from disk: files that are replaced are kept below `_damaged/<uuid>` in the table's directory,
+    and files of rows that are left out stay until a cleanup removes the versions that refer to them.
 
     Parameters
     ----------
     uri
         Where the table is.
     copy
-        A table with the same files: a copy of the directory. A clone that refers to the files of the table has none.
+        A table with the same files: a copy of the directory. A shallow clone has no files of its own.
     apply
         Whether to do it. By default the table is only looked at.
     storage_options

@@ -17,7 +17,7 @@ from pennon import _native
 from pennon._options import located, strings
 from pennon._progress import Progress, ProgressLike, Reporter
 from pennon._text import counted, in_bytes
-from pennon.errors import CorruptError, InvalidInputError
+from pennon.errors import CorruptError, InvalidInputError, StoreError
 from pennon.verification import DamagedPage, Finding
 
 __all__ = ["ScrubReport", "scrub"]
@@ -39,7 +39,7 @@ class ScrubReport:
     resumed: int = 0
     """Number of them that were looked at before, by the state."""
     gone: int = 0
-    """Number of files that were removed meanwhile."""
+    """Number of files that were removed meanwhile, with the versions that refer to them."""
     without_checksums: int = 0
     """Number of files that have neither checksums nor a seal."""
     findings: list[Finding] = field(default_factory=list)
@@ -59,6 +59,8 @@ class ScrubReport:
             lines.append(f"{found.kind}: {path}{fragment}{found.message}")
         if self.resumed:
             lines.append(f"note: {counted(self.resumed, 'file')} looked at before")
+        if self.gone:
+            lines.append(f"note: {counted(self.gone, 'file')} removed meanwhile, with their versions")
         if self.without_checksums:
             lines.append(f"note: {counted(self.without_checksums, 'file')} without checksums; seal adds them")
         return "\n".join(lines)
@@ -75,7 +77,7 @@ def scrub(
     """Compare all files of all versions of a table with their checksums, at a bounded rate.
 
     Files are looked at one after the other. Data files of the newest version without checksums are decoded. What is
-    committed meanwhile is not looked at; a file that is removed meanwhile has nothing wrong.
+    committed meanwhile is not looked at; a file that is removed meanwhile with its version has nothing wrong.
 
     Parameters
     ----------
@@ -103,7 +105,7 @@ def scrub(
     pennon.InvalidInputError
         The state is that of another table, or the rate is below 1.
     pennon.StoreError
-        A file could not be looked at.
+        A file could not be looked at, or the state not be written.
 
     Examples
     --------
@@ -133,23 +135,21 @@ def scrub(
 
 
 def _count(found: ScrubReport, entry: dict[str, Any]) -> None:
-    if entry["size_bytes"] is None:
-        found.gone += 1
-        return
-    found.files += 1
-    found.size_bytes += entry["size_bytes"]
-    found.without_checksums += not entry["has_checksums"]
     found.findings += [_finding(parts) for parts in entry["findings"]]
+    if entry["size_bytes"] is not None:
+        found.files += 1
+        found.size_bytes += entry["size_bytes"]
+        found.without_checksums += not entry["has_checksums"]
+    elif not entry["findings"]:
+        found.gone += 1
 
 
 def _finding(parts: dict[str, Any]) -> Finding:
-    pages = (
-        DamagedPage(
-            page["column"], page["page"], None if page["rows"] is None else (page["rows"][0], page["rows"][1])
-        )
-        for page in parts["pages"]
-    )
-    return Finding(**{**parts, "pages": tuple(pages)})
+    def bounds(pair: list[int] | None) -> tuple[int, int] | None:
+        return None if pair is None else (pair[0], pair[1])
+
+    pages = (DamagedPage(page["column"], page["page"], bounds(page["rows"])) for page in parts["pages"])
+    return Finding(**{**parts, "bytes": bounds(parts["bytes"]), "pages": tuple(pages)})
 
 
 class _State:
@@ -179,17 +179,26 @@ class _State:
             self._save()
 
     def _load(self) -> None:
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return
+        if self._path.exists():
+            self._take(self._path)
+        # That it can be written is found out before anything is read.
+        self._save()
+
+    def _take(self, path: Path) -> None:
         try:
-            kept = json.loads(self._path.read_text())
+            kept = json.loads(path.read_text())
             uri, complete, done = kept["uri"], kept["complete"], dict(kept["done"])
-        except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
-            raise CorruptError(f"{self._path} is not the state of a scrub: {error}") from error
+            for entry in done.values():
+                _count(ScrubReport(uri), entry)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CorruptError(f"{path} is not the state of a scrub: {error!r}") from error
         if uri != self._uri:
-            raise InvalidInputError(f"{self._path} is the state of a scrub of {uri}, expected {self._uri}")
+            raise InvalidInputError(f"{path} is the state of a scrub of {uri}, expected {self._uri}")
         if not complete:
-            self.done = done
+            # What had a fault may have been repaired.
+            self.done = {name: entry for name, entry in done.items() if not entry["findings"]}
 
     def _save(self) -> None:
         if self._path is None:
@@ -197,6 +206,9 @@ class _State:
         saved = datetime.now(timezone.utc).isoformat(timespec="seconds")
         kept = {"uri": self._uri, "complete": self.complete, "saved": saved, "done": self.done}
         part = self._path.with_name(f".{self._path.name}.part")
-        part.write_text(json.dumps(kept))
-        os.replace(part, self._path)
+        try:
+            part.write_text(json.dumps(kept))
+            os.replace(part, self._path)
+        except OSError as error:
+            raise StoreError(f"the state of a scrub cannot be written to {self._path}: {error}") from error
         self._saved = time.monotonic()

@@ -60,7 +60,7 @@ def seal(
     The seal of a file has the checksums of all its bytes, and lies below `_seals`, where `pylance` does not look.
     No file of the table is written again, and no version is made. `verify` with `data=True` compares files with
     their seals, and so do reads with the storage option `verify_reads="pages"`. A cleanup by Pennon removes seals
-    with their files; a cleanup by `pylance` leaves them, and the next one by Pennon removes them.
+    with their files; a cleanup by `pylance` leaves them for a later one by Pennon.
 
     The table is verified first, with its data. A seal says what the bytes of a file were when it was sealed.
 

@@ -37,7 +37,8 @@ class Finding:
     kind: str
     """`torn_manifest`, `damaged_manifest`, `mixed_naming`, `missing_file`, `wrong_size`, `damaged_file`,
     `wrong_data_file`, `wrong_columns`, `wrong_deletions`, `fragment_ids`, `schema`, `flags`, `lineage`,
-    `duplicate_row_id`, `row_id_counter`, `index`, `damaged_transaction` or `dangling_tag`."""
+    `duplicate_row_id`, `row_id_counter`, `index`, `damaged_transaction`,
+    `dangling_tag` or `damaged_reference`."""
     version: int | None
     """The version with the fault; the newest, if several have it."""
     fragment: int | None
@@ -46,8 +47,10 @@ class Finding:
     """The file, if the fault is in one."""
     message: str
     """What was found and what was expected."""
+    bytes: tuple[int, int] | None = None
+    """First and last position, the last not included, of bytes of the file that were changed, if that is known."""
     pages: tuple[DamagedPage, ...] = ()
-    """Of changed bytes in a data file the pages that have some of them."""
+    """The pages of a data file that have some of these bytes."""
 
     @classmethod
     def _of(cls, parts: FindingParts) -> Finding:

@@ -76,9 +76,11 @@ def test_manifests(uri: str, version: int) -> None:
     assert report.ok, str(report)
     assert {number: fresh(uri, number) for number in range(1, 6)} == good
     assert lance.dataset(uri, version=version).to_table().num_rows == good[version].num_rows
-    assert Path(uri, "_damaged", "_versions", manifest(uri, version).name).exists()
-    versions = [v["version"] for v in pennon.dataset(uri).versions()]
-    assert versions == sorted(timestamps)
+    assert len(list(Path(uri, "_damaged").rglob(manifest(uri, version).name))) == 1
+    now = {v["version"]: v["timestamp"].replace(microsecond=0) for v in pennon.dataset(uri).versions()}
+    assert list(now.values()) == sorted(now.values())
+    assert all(abs(now[number] - made) < timedelta(minutes=1) for number, made in timestamps.items())
+    assert pennon.dataset(uri, version).describe_indices() == [] or version == 5
     lance.write_dataset(pa.table({"a": [-1], "b": ["after"]}), uri, mode="append")
     assert pennon.dataset(uri).count_rows() == good[5].num_rows + 1
 
@@ -177,6 +179,144 @@ def test_a_copy_that_is_damaged_as_well(uri: str, tmp_path: Path) -> None:
     shutil.rmtree(Path(copy, "_seals"), ignore_errors=True)
     report = pennon.repair(uri, copy=copy)
     assert "copy_file" not in kinds(report)
+
+
+def test_two_manifests_in_a_row(uri: str) -> None:
+    good = {number: fresh(uri, number) for number in range(1, 6)}
+    for version in (2, 3, 4, 5):
+        cut(manifest(uri, version))
+    report = pennon.repair(uri, apply=True)
+    assert report.ok, str(report)
+    assert {number: fresh(uri, number) for number in range(1, 6)} == good
+
+
+def test_a_transaction_that_was_not_committed(tmp_path: Path) -> None:
+    """The name of the transaction's file is in the damaged manifest, or the manifest is not made again."""
+    uri = str(tmp_path / "table")
+    pennon.write_dataset({"a": [1, 2, 3, 4, 5]}, uri)
+    other = str(tmp_path / "other")
+    shutil.copytree(uri, other)
+    pennon.dataset(other).delete("a = 1")
+    [orphan] = [path for path in Path(other, "_transactions").iterdir() if path.name.startswith("1-")]
+    pennon.dataset(uri).delete("a > 3")
+    for path in Path(uri, "_transactions").iterdir():
+        if path.name.startswith("1-"):
+            path.unlink()
+    shutil.copy(orphan, Path(uri, "_transactions"))
+    cut(manifest(uri, 2))
+    assert pennon.repair(uri).actions == []
+
+
+def test_a_copy_that_went_another_way(tmp_path: Path) -> None:
+    uri, copy = str(tmp_path / "table"), str(tmp_path / "copy")
+    pennon.write_dataset({"a": [1, 2, 3, 4, 5]}, uri)
+    shutil.copytree(uri, copy)
+    pennon.dataset(uri).delete("a = 1")
+    pennon.dataset(copy).delete("a > 2")
+    for path in Path(uri, "_transactions").iterdir():
+        if path.name.startswith("1-"):
+            path.unlink()
+    cut(manifest(uri, 2))
+    assert pennon.repair(uri, copy=copy).actions == []
+
+
+def test_garbage_in_a_copy(uri: str, tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy")
+    shutil.copytree(uri, copy)
+    for directory in ("_deletions", "_transactions", "data"):
+        for path in Path(copy, directory).iterdir():
+            path.write_bytes(b"garbage")
+    for path in Path(uri, "_deletions").iterdir():
+        cut(path)
+    assert "copy_file" not in kinds(pennon.repair(uri, copy=copy))
+
+
+def test_what_was_replaced_is_kept(uri: str) -> None:
+    damaged = []
+    for _ in range(2):
+        cut(manifest(uri, 3))
+        damaged.append(manifest(uri, 3).read_bytes())
+        assert pennon.repair(uri, apply=True).ok
+    kept = [path.read_bytes() for path in Path(uri, "_damaged").rglob("*.manifest")]
+    assert sorted(kept) == sorted(damaged)
+
+
+def test_deletions_after_a_restore(tmp_path: Path) -> None:
+    """As many deleted rows are not the same rows after a restore."""
+    uri = str(tmp_path / "table")
+    table = pennon.write_dataset({"a": list(range(20))}, uri)
+    table.delete("a in (1, 2, 3)")
+    old = pennon.dataset(uri, 1)
+    old.restore()
+    pennon.dataset(uri).delete("a in (10, 11, 12)")
+    good = fresh(uri)
+    [path] = [path for path in Path(uri, "_deletions").iterdir() if path.name.startswith("0-3-")]
+    cut(path)
+    report = pennon.repair(uri, apply=True)
+    assert report.ok, str(report)
+    assert "the predicate of the delete that made version 4" in str(report)
+    assert fresh(uri) == good
+
+
+def test_rows_of_damaged_pages(tmp_path: Path) -> None:
+    """Rows in other pages stay."""
+    uri = str(tmp_path / "table")
+    rows = pa.table({"a": range(200_000), "b": [f"{n:050}" for n in range(200_000)]})
+    pennon.write_dataset(rows, uri, max_bytes_per_file=1 << 30)
+    [path] = Path(uri, "data").iterdir()
+    reader = pennon.file.LanceFileReader(str(path))
+    pages = reader.metadata().columns[1].pages
+    assert len(pages) > 1
+    damage(path, pages[0].buffers[-1].position + 5_000)
+    report = pennon.repair(uri, apply=True)
+    assert kinds(report) == ["quarantine_fragment"]
+    lost = pages[0].num_rows
+    assert report.actions[0].row_ids == ((0, lost),)
+    options = {"verify_reads": "pages"}
+    left = pennon.dataset(uri, storage_options=options, session=pennon.Session())
+    assert left.count_rows() == 200_000 - lost
+    assert left.to_table(filter=f"a >= {lost}")["a"].to_pylist() == list(range(lost, 200_000))
+
+
+def test_changed_statistics_lose_no_rows(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    pennon.write_dataset({"a": list(range(100_000))}, uri)
+    [path] = Path(uri, "data").iterdir()
+    size = path.stat().st_size
+    for position in range(size - 3_000, size, 100):
+        good = path.read_bytes()
+        damage(path, position)
+        report = pennon.repair(uri)
+        if report.findings and all(finding.bytes and not finding.pages for finding in report.findings):
+            assert report.actions == []
+            assert len(report.remaining) == len(report.findings)
+            break
+        path.write_bytes(good)
+    else:
+        pytest.fail("no byte of the statistics was met")
+
+
+def test_a_damaged_tag_is_a_finding(uri: str) -> None:
+    pennon.dataset(uri).tags.create("first", 1)
+    [path] = Path(uri, "_refs", "tags").iterdir()
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    [finding] = pennon.verify(uri).findings
+    assert finding.kind == "damaged_reference"
+    assert str(path) in finding.message
+    with pytest.raises(pennon.CorruptError, match="were changed after they were written"):
+        pennon.dataset(uri).cleanup_old_versions(timedelta(0))
+
+
+def test_seals_go_with_a_branch(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    lance.write_dataset(pa.table({"a": [1]}), uri)
+    lance.dataset(uri).create_branch("dev")
+    lance.write_dataset(pa.table({"a": [2]}), lance.dataset(uri).checkout_version(("dev", None)), mode="append")
+    branch = str(Path(uri, "tree", "dev"))
+    pennon.seal(branch)
+    assert list(Path(branch, "_seals").rglob("*.seal"))
+    pennon.dataset(uri).branches.delete("dev")
+    assert not list(Path(branch).rglob("*.seal"))
 
 
 def test_rows_of_an_older_version(uri: str) -> None:

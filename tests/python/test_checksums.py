@@ -188,6 +188,37 @@ def test_damaged_blobs(tmp_path: Path) -> None:
         blob("pages")
 
 
+def test_damaged_files_of_blobs(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    blobs = [bytes([n]) * size for n, size in enumerate([10, 100_000, 200_000, 6_000_000])]
+    pennon.write_dataset({"b": pennon.blob_array(blobs)}, uri, data_storage_version="2.2")
+    files = sorted(Path(uri, "data").rglob("*.blob"), key=lambda path: path.stat().st_size)
+    assert len(files) == 2
+
+    def read(verify_reads: str) -> list[bytes]:
+        options = {"verify_reads": verify_reads}
+        table = pennon.dataset(uri, storage_options=options, session=pennon.Session())
+        return [bytes(blob.read()) for blob in table.take_blobs("b", indices=range(4))]
+
+    assert read("pages") == read("metadata") == blobs
+    assert pennon.verify(uri, data=True).ok
+    for path in files:
+        whole = path.read_bytes()
+        damage(path, 90_000)
+        assert read("metadata") != blobs
+        with pytest.raises(pennon.CorruptError, match="bytes 81920 to 90112 were changed after they were written"):
+            read("pages")
+        [finding] = pennon.verify(uri, data=True).findings
+        assert finding.path == str(path)
+        # A damaged seal is found as well.
+        path.write_bytes(whole)
+        damage(path, len(whole) - 30)
+        with pytest.raises(pennon.CorruptError, match="not a seal as it was written"):
+            read("pages")
+        assert not pennon.verify(uri, data=True).ok
+        path.write_bytes(whole)
+
+
 def test_verification_looks_at_checksums_whatever_reads_do(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     pennon.write_dataset({"a": list(range(100_000))}, uri)

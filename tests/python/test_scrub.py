@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pennon
@@ -67,27 +68,40 @@ def test_it_goes_on_where_it_was_interrupted(uri: str, tmp_path: Path) -> None:
         pennon.scrub(uri, state=state, progress=stop)
     assert len(json.loads(state.read_text())["done"]) == 3
     report = pennon.scrub(uri, state=state)
-    assert report.resumed == 3
-    # Also those of files that were looked at before.
+    # The damaged file is looked at again: it may have been repaired.
+    assert report.resumed == 2
     assert [finding.path for finding in report.findings] == [str(path)]
     # A complete pass is not gone on with.
     assert pennon.scrub(uri, state=state).resumed == 0
 
 
-def test_a_file_that_is_removed_meanwhile(uri: str) -> None:
+def test_versions_that_are_cleaned_up_meanwhile(uri: str) -> None:
+    pennon.dataset(uri).optimize.compact_files()
+    cleaned = []
+
+    def clean(progress: object) -> None:
+        if not cleaned:
+            cleaned.append(pennon.dataset(uri).cleanup_old_versions(timedelta(0), delete_unverified=True))
+
+    report = pennon.scrub(uri, progress=clean)
+    assert report.ok, str(report)
+    assert report.gone > 3
+    assert "removed meanwhile, with their versions" in str(report)
+
+
+def test_a_file_that_is_missing(uri: str) -> None:
     path = largest(uri)
     removed = []
 
     def remove(progress: object) -> None:
         if not removed:
-            removed.append(path)
-            for other in Path(uri, "data").iterdir():
-                if other != path:
-                    other.unlink()
+            other = min(Path(uri, "data").iterdir(), key=lambda path: path.stat().st_size)
+            removed.append(other)
+            other.unlink()
 
+    assert largest(uri) == path
     report = pennon.scrub(uri, progress=remove)
-    assert report.ok
-    assert report.gone == 1
+    assert [(finding.kind, finding.path) for finding in report.findings] == [("missing_file", str(removed[0]))]
 
 
 def test_bad_input(uri: str, tmp_path: Path) -> None:
@@ -100,6 +114,11 @@ def test_bad_input(uri: str, tmp_path: Path) -> None:
     state.write_text(json.dumps({"uri": "elsewhere", "complete": False, "done": {}}))
     with pytest.raises(pennon.InvalidInputError, match="is the state of a scrub of elsewhere"):
         pennon.scrub(uri, state=state)
+    state.write_text(json.dumps({"uri": uri, "complete": False, "done": {"x": {}}}))
+    with pytest.raises(pennon.CorruptError, match="is not the state of a scrub"):
+        pennon.scrub(uri, state=state)
+    with pytest.raises(pennon.StoreError, match="cannot be written to"):
+        pennon.scrub(uri, state=tmp_path / "nowhere" / "state.json")
     with pytest.raises(pennon.NotFoundError):
         pennon.scrub(tmp_path / "nothing")
 

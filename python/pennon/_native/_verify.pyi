@@ -16,6 +16,7 @@ class FindingParts(TypedDict):
     fragment: int | None
     path: str | None
     message: str
+    bytes: tuple[int, int] | None
     pages: list[PageParts]
 
 class LeftoverParts(TypedDict):

@@ -24,7 +24,7 @@ def register(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         " nothing is wrong, 1 if something is, 2 if the table could not be looked at.",
     )
     parser.add_argument("uri", help="path or URI of the directory of a table")
-    parser.add_argument("--rate", type=rate, metavar="BYTES", help="read at most so much in a second: 50M, 200MiB")
+    parser.add_argument("--rate", type=rate, metavar="BYTES", help="the most in a second: 50M, 1GiB")
     parser.add_argument("--state", metavar="FILE", help="remember what is done in this file, and go on there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(execute=execute)

@@ -19,8 +19,8 @@ def register(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "seal",
         help="add checksums to the files of a table that have none",
         description="Verifies the table with its data, then writes the checksums of files that have none into files"
-        " of their own, below `_seals`. Nothing else of the table is changed. Exit status: 0 if nothing is wrong with"
-        " the table, 1 if something is, and those files were not sealed, 2 if the table could not be sealed.",
+        " of their own, below `_seals`. Nothing else of the table is changed. Exit status: 0 if nothing is wrong"
+        " with the table, 1 if something is, and those files were not sealed, 2 if the table could not be sealed.",
     )
     parser.add_argument("uri", help="path or URI of the directory of a table")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -30,7 +30,7 @@ pub use block_check::BlockCheck;
 pub use container::{ColumnMap, DamagedBlock, FileMetadata, fields_with_column, is_packed};
 pub use processors::{processors, set_processors};
 pub use reader::{Ahead, FileReader};
-pub use seal::Seal;
+pub use seal::{Seal, Sealer};
 pub use simd::simd_into;
 pub use source::{ByteSource, EndSource, MemorySource, VerifyReads};
 pub use writer::{FileWriter, Finished, WriteOptions, check_writable};

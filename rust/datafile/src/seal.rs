@@ -1,4 +1,5 @@
-//! Seals: checksums of a file in a file of their own, for files whose writer left none in them.
+//! Seals: checksums of a file in a file of their own, for files whose writer left none in them; of a file of blobs behind the
+//! blobs, which other readers find by their positions.
 //!
 //! | offset | type | content |
 //! |---|---|---|
@@ -9,9 +10,12 @@
 //! | 24 | u32 for each block | the lower half of its XXH3 |
 //! | then | u64 | XXH3 (64 bits) of all bytes before |
 //!
+//! Behind blobs a seal is followed by its length (u64) and `PENNSEAL`.
+//!
 //! A seal states what the bytes of a file were when it was sealed, not that they were right.
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -27,6 +31,8 @@ use crate::source::ByteSource;
 const MAGIC: &[u8; 8] = b"PENNSEAL";
 /// Bytes before the checksums of blocks.
 const HEADER: usize = 24;
+/// Bytes of the length and the name at the end of a file.
+const END: u64 = 16;
 /// Bytes of a file that are read at once.
 const BYTES: u64 = 4 << 20;
 
@@ -36,13 +42,37 @@ pub struct Seal {
     checksums: Checksums,
     size: u64,
     table: Bytes,
+    /// Bytes of the file behind what is sealed: of the seal itself, if that is there.
+    behind: u64,
+}
+
+/// Seals bytes that come piece by piece.
+#[derive(Debug, Default)]
+pub struct Sealer {
+    hasher: BlockHasher,
+    size: u64,
+}
+
+impl Sealer {
+    /// The next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+    }
+
+    /// The seal of all of them.
+    pub fn finish(self) -> Seal {
+        let table: Vec<u8> = self.hasher.finish().into_iter().flat_map(u32::to_le_bytes).collect();
+        let checksums = Checksums::of_sealed(BLOCK as u64, self.size);
+        Seal { checksums, size: self.size, table: table.into(), behind: 0 }
+    }
 }
 
 impl Seal {
     /// Seals a file: reads all of it, some MiB at a time. Errors: those of the source.
     pub fn of(source: &dyn ByteSource) -> Result<Self> {
         let size = source.size()?;
-        let mut hasher = BlockHasher::default();
+        let mut sealer = Sealer::default();
         let step = to_usize(BYTES)?;
         for start in (0..size).step_by(step) {
             let range = start..size.min(start + BYTES);
@@ -55,10 +85,33 @@ impl Seal {
                 ))
                 .in_data_file(source.name()));
             }
-            hasher.update(&read);
+            sealer.update(&read);
         }
-        let table: Vec<u8> = hasher.finish().into_iter().flat_map(u32::to_le_bytes).collect();
-        Ok(Self { checksums: Checksums::of_sealed(BLOCK as u64, size), size, table: table.into() })
+        Ok(sealer.finish())
+    }
+
+    /// The seal at the end of a file that has one. Errors: `Corrupt` for a seal that was changed, those of the source.
+    pub fn at_end(source: &dyn ByteSource) -> Result<Option<Self>> {
+        let size = source.size()?;
+        let Some(end) = size.checked_sub(END) else { return Ok(None) };
+        let read = |range: Range<u64>| {
+            let bytes = source.read(std::slice::from_ref(&range))?.pop();
+            bytes.ok_or_else(|| Error::internal("nothing was read of a file with a seal"))
+        };
+        let found = read(end..size)?;
+        let length: u64 = number_at(&found, 0)?;
+        let Some(start) = end.checked_sub(length).filter(|_| found.ends_with(MAGIC)) else { return Ok(None) };
+        let seal = Self::decode(&read(start..end)?).map_err(|e| e.in_data_file(source.name()))?;
+        Ok((seal.size == start).then_some(Self { behind: size - start, ..seal }))
+    }
+
+    /// The seal as the end of its file.
+    pub fn encode_at_end(&self) -> Vec<u8> {
+        let mut bytes = self.encode();
+        let length = bytes.len() as u64;
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(MAGIC);
+        bytes
     }
 
     /// The seal as a file.
@@ -104,7 +157,7 @@ impl Seal {
         let checksums = Checksums::of_sealed(block.into(), size);
         let expected = BLOCKS.contains(&checksums.block()).then(|| checksums.table_range());
         match expected.map(|range| range.end - range.start) {
-            Some(length) if length == table.len() as u64 => Ok(Self { checksums, size, table }),
+            Some(length) if length == table.len() as u64 => Ok(Self { checksums, size, table, behind: 0 }),
             _ => Err(damaged(format!(
                 "{} bytes of checksums of blocks of {block} bytes, for a file of {size} bytes",
                 table.len()
@@ -112,7 +165,7 @@ impl Seal {
         }
     }
 
-    /// Size in bytes of the file that was sealed.
+    /// Size in bytes of what was sealed.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -139,10 +192,11 @@ impl Seal {
     }
 
     fn check_size(&self, found: u64) -> Result<()> {
-        if found == self.size {
+        let expected = self.size.saturating_add(self.behind);
+        if found == expected {
             return Ok(());
         }
-        Err(Error::corrupt(format!("{found} bytes, sealed were {}", self.size)))
+        Err(Error::corrupt(format!("{found} bytes, sealed were {expected}")))
     }
 }
 
@@ -181,6 +235,33 @@ mod tests {
             }
             let longer = [bytes.as_slice(), b"x"].concat();
             assert!(seal.check(&longer).unwrap_err().to_string().contains("sealed were"));
+        }
+    }
+
+    #[test]
+    fn a_seal_at_the_end_of_its_file() {
+        let bytes = file(2 * BLOCK + 5);
+        let sealed_file = [bytes.as_slice(), &seal(&bytes).encode_at_end()].concat();
+        let source = |bytes: &[u8]| Arc::new(MemorySource::new("file", bytes.to_vec()));
+        assert_eq!(Seal::at_end(source(&bytes).as_ref()).unwrap(), None);
+        assert_eq!(Seal::at_end(source(b"short").as_ref()).unwrap(), None);
+        let found = Seal::at_end(source(&sealed_file).as_ref()).unwrap().unwrap();
+        let ranges = [0..10, 9_000..9_500, bytes.len() as u64 - 3..bytes.len() as u64];
+        let expected = source(&bytes).read(&ranges).unwrap();
+        assert_eq!(found.checked(source(&sealed_file)).unwrap().read(&ranges).unwrap(), expected);
+        assert!(found.block_check(source(&sealed_file)).unwrap().all_damaged_blocks().unwrap().is_empty());
+        for bit in (0..sealed_file.len() * 8).step_by(61) {
+            let mut damaged = sealed_file.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            match Seal::at_end(source(&damaged).as_ref()) {
+                Ok(Some(seal)) => {
+                    let blocks = seal.block_check(source(&damaged)).unwrap().all_damaged_blocks().unwrap();
+                    assert!(blocks.len() == 1 && bit / 8 < bytes.len(), "bit {bit}: {blocks:?}");
+                }
+                // Where a wrong bit hides the seal, what was sealed is as it was.
+                Ok(None) => assert!(bit / 8 >= sealed_file.len() - 16, "bit {bit}"),
+                Err(_) => assert!(bit / 8 >= bytes.len(), "bit {bit}"),
+            }
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) struct Finding {
     fragment: Option<u32>,
     path: Option<String>,
     message: String,
+    bytes: Option<(u64, u64)>,
     pages: Vec<DamagedPage>,
 }
 
@@ -41,6 +42,7 @@ impl From<TableFinding> for Finding {
             fragment: finding.fragment.map(|id| id.0),
             path: finding.path,
             message: finding.message,
+            bytes: finding.bytes.map(|bytes| (bytes.start, bytes.end)),
             pages: finding.pages.into_iter().map(page).collect(),
         }
     }

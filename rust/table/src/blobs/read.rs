@@ -15,7 +15,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::manifest::{DataFile, naming};
 use pennon_core::schema::{BlobKind, Field, LogicalType};
 use pennon_core::{Error, Result};
-use pennon_datafile::{ByteSource, MemorySource, VerifyReads};
+use pennon_datafile::{ByteSource, MemorySource, Seal, VerifyReads};
 
 use super::descriptor::{self, Descriptor};
 use crate::store::{StorageOptions, Store};
@@ -214,7 +214,7 @@ impl<'a> BlobSources<'a> {
             BlobFile::Separate(id) => {
                 let name = naming::blob_file_path(&data_file.path, *id);
                 let (store, path) = snapshot.locate("data", &name, data_file.base_id)?;
-                store.source(&path, None)
+                sealed(store.source(&path, None)).map_err(missing_is_corrupt)?
             }
             BlobFile::Address(address) => source_at(address, snapshot.store.options())?,
         };
@@ -239,6 +239,18 @@ impl<'a> BlobSources<'a> {
         })?;
         Ok(format!("{}/{}", base.path.trim_end_matches('/'), descriptor.uri))
     }
+}
+
+/// A file of blobs, compared with its seal if it has one and all checksums are looked at.
+fn sealed(source: Arc<dyn ByteSource>) -> Result<Arc<dyn ByteSource>> {
+    if source.verify_reads() != VerifyReads::Pages {
+        return Ok(source);
+    }
+    let seal = match Seal::at_end(source.as_ref())? {
+        Some(seal) => Some(seal),
+        None => source.seal()?,
+    };
+    seal.map_or_else(|| Ok(Arc::clone(&source)), |seal| seal.checked(Arc::clone(&source)))
 }
 
 /// A file anywhere.

@@ -15,7 +15,7 @@ use pennon_core::file::FileVersion;
 use pennon_core::manifest::naming;
 use pennon_core::schema::{BlobKind, BlobThresholds, Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
-use pennon_datafile::FileWriter;
+use pennon_datafile::{FileWriter, Sealer};
 
 use super::descriptor::{self, Descriptor};
 use super::{nowhere, read, replace};
@@ -117,11 +117,12 @@ fn check(field: &Field, path: &str, version: FileVersion) -> Result<()> {
     field.children.iter().try_for_each(|child| check(child, &format!("{path}.{}", child.name), version))
 }
 
-/// A file of several blobs that is being written.
+/// A file of blobs that is being written.
 struct Pack {
     id: u32,
     sink: Box<dyn Sink>,
     size: u64,
+    sealer: Sealer,
 }
 
 /// Writes the blobs of one data file.
@@ -224,9 +225,9 @@ impl BlobWriter {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if size > thresholds.dedicated {
             let id = self.take_id()?;
-            let mut sink = self.begin(id)?;
-            self.write(&mut sink, id, bytes)?;
-            self.complete(id, sink)?;
+            let mut file = self.begin(id)?;
+            self.write(&mut file, bytes)?;
+            self.complete(file)?;
             return Ok(Descriptor::managed(BlobKind::Dedicated, 0, size, id));
         }
         if size <= thresholds.inline {
@@ -240,12 +241,11 @@ impl BlobWriter {
             Some(pack) => pack,
             None => {
                 let id = self.take_id()?;
-                Pack { id, sink: self.begin(id)?, size: 0 }
+                self.begin(id)?
             }
         };
-        self.write(&mut pack.sink, pack.id, bytes)?;
         let (position, id) = (pack.size, pack.id);
-        pack.size += size;
+        self.write(&mut pack, bytes)?;
         self.pack = Some(pack);
         Ok(Descriptor::managed(BlobKind::Packed, position, size, id))
     }
@@ -300,17 +300,27 @@ impl BlobWriter {
         format!("data/{}", naming::blob_file_path(&self.data_file, id))
     }
 
-    fn begin(&self, id: u32) -> Result<Box<dyn Sink>> {
-        self.store.sink(&self.path(id), self.durability)
+    fn begin(&self, id: u32) -> Result<Pack> {
+        let sink = self.store.sink(&self.path(id), self.durability)?;
+        Ok(Pack { id, sink, size: 0, sealer: Sealer::default() })
     }
 
-    fn write(&self, sink: &mut Box<dyn Sink>, id: u32, bytes: &[u8]) -> Result<()> {
+    fn write(&self, pack: &mut Pack, bytes: &[u8]) -> Result<()> {
+        pack.sealer.update(bytes);
+        pack.size += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.append(pack.id, &mut pack.sink, bytes)
+    }
+
+    fn append(&self, id: u32, sink: &mut Box<dyn Sink>, bytes: &[u8]) -> Result<()> {
         sink.write_all(bytes).map_err(|e| {
             Error::store(format!("{}: {e}", self.store.full_path(&self.path(id)))).with_source(e)
         })
     }
 
-    fn complete(&mut self, id: u32, sink: Box<dyn Sink>) -> Result<()> {
+    /// Completes a file, with the seal of its blobs behind them.
+    fn complete(&mut self, pack: Pack) -> Result<()> {
+        let Pack { id, mut sink, sealer, .. } = pack;
+        self.append(id, &mut sink, &sealer.finish().encode_at_end())?;
         sink.finish(self.durability)?;
         self.files.push(self.path(id));
         Ok(())
@@ -318,7 +328,7 @@ impl BlobWriter {
 
     fn end_pack(&mut self) -> Result<()> {
         match self.pack.take() {
-            Some(pack) => self.complete(pack.id, pack.sink),
+            Some(pack) => self.complete(pack),
             None => Ok(()),
         }
     }

@@ -5,6 +5,7 @@
 //! it refers to is not known, so nothing may be removed then.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -43,6 +44,8 @@ pub(crate) struct Inventory {
     pub(crate) branches: Vec<(String, Version)>,
     /// Manifests that are there and do not decode.
     pub(crate) damaged: Vec<Damaged>,
+    /// What is wrong with tags, branches or records of clones.
+    pub(crate) damaged_references: Vec<Error>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -75,7 +78,8 @@ pub(crate) async fn gather(
     let (all_tags, all_branches) =
         (Tags::of(Arc::clone(snapshot), Durability::Os), Branches::of(Arc::clone(snapshot), Durability::Os));
     let (files, all_tags, all_branches) =
-        futures::try_join!(runtime::gather(lists), all_tags.list(), all_branches.list())?;
+        futures::try_join!(runtime::gather(lists), intact(all_tags.list()), intact(all_branches.list()))?;
+    let ((all_tags, damaged_tag), (all_branches, damaged_branch)) = (all_tags, all_branches);
     let files: Vec<ListedFile> = files.into_iter().flatten().collect();
 
     let branch = snapshot.manifest.branch.as_deref();
@@ -91,7 +95,8 @@ pub(crate) async fn gather(
 
     let main = refs::main_store(snapshot)?;
     let (versions, tree, clones) =
-        futures::try_join!(locate::list(store), main.list_below(TREE), refs::known_clones(store))?;
+        futures::try_join!(locate::list(store), main.list_below(TREE), intact(refs::known_clones(store)))?;
+    let (clones, damaged_clone) = clones;
     let policy = policy(now, &versions)?;
     let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
     let mut plan = CleanupPlan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
@@ -127,7 +132,17 @@ pub(crate) async fn gather(
     let tags = tags.into_iter().flat_map(|(at, names)| names.into_iter().map(move |name| (name, at)));
     let tags = tags.collect();
     let damaged = reader.damaged;
-    Ok(Inventory { plan, files, newest, versions, tags, branches, damaged, warnings })
+    let damaged_references = [damaged_tag, damaged_branch, damaged_clone].into_iter().flatten().collect();
+    Ok(Inventory { plan, files, newest, versions, tags, branches, damaged, damaged_references, warnings })
+}
+
+/// References of one kind, and what is wrong with one of them: none of them is known then. Errors: others than damage.
+async fn intact<T: Default>(references: impl Future<Output = Result<T>>) -> Result<(T, Option<Error>)> {
+    match references.await {
+        Ok(found) => Ok((found, None)),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok((T::default(), Some(error))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Versions after `known`: commits that were made while a cleanup was in flight.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::schema::{Field, Metadata, Schema};
-use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
+use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId, Version};
 use tracing::instrument;
 
 use super::RESTORED_ROWS;
@@ -42,6 +42,26 @@ impl Dataset {
         let (snapshot, rows) = super::retrying(self, RETRIES.0, RETRIES.1, attempt).await?;
         self.move_to(snapshot);
         Ok(rows)
+    }
+
+    /// Restores rows of one fragment as an older version has them, once: what another writer did to them is not undone.
+    ///
+    /// Errors: `InvalidInput` if one of them is not alive in the fragment, retryable `Conflict` if somebody changes them.
+    pub(super) async fn restore_lost_rows(
+        &self,
+        ids: &[RowId],
+        fragment: FragmentId,
+        version: Version,
+    ) -> Result<()> {
+        let addresses = find(self.snapshot(), &Arc::new(ids.to_vec())).await?;
+        let is_there = |address: &Option<RowAddress>| address.is_some_and(|at| at.fragment() == fragment);
+        if !addresses.iter().all(is_there) {
+            return Err(Error::invalid_input(format!(
+                "rows of fragment {fragment} were changed by another writer since the repair was planned: repair again"
+            )));
+        }
+        let old = self.find_older(VersionRef::Number(version.0)).await?;
+        self.restore_rows_once(ids, &old).await.map(drop)
     }
 
     async fn restore_rows_once(&self, ids: &[RowId], old: &Arc<Snapshot>) -> Result<(Arc<Snapshot>, u64)> {

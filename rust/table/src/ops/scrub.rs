@@ -2,12 +2,14 @@
 //!
 //! Whoever scrubs a table decides the order, remembers which files are done, and can go on later.
 
+use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::{Error, FragmentId, Result, Version};
 use tracing::instrument;
 
-use super::verify::{Finding, Pace, StoredFile, check, files};
+use super::verify::{Finding, Pace, StoredFile, check, files, missing};
 use crate::dataset::Dataset;
 use crate::runtime::Stopwatch;
+use crate::versions::manifest_path;
 
 /// The files of all versions of a table.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ pub struct ScrubFile {
 /// What was found in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubbedFile {
-    /// What is wrong with it; nothing for a file that is gone.
+    /// What is wrong with it; nothing for a file that is gone because its version is.
     pub findings: Vec<Finding>,
     /// Its size in bytes; `None` if it is gone.
     pub bytes: Option<u64>,
@@ -70,7 +72,7 @@ impl Scrub {
             let count = self.files.len();
             Error::invalid_input(format!("file {at} of {count} files of the table"))
         })?;
-        let Some(info) = file.store.info(&file.path).await? else { return Ok(ScrubbedFile::default()) };
+        let Some(info) = file.store.info(&file.path).await? else { return self.absent(file).await };
         let pace = Pace::new(bytes_per_second);
         let start = Stopwatch::start();
         let checked = check(file, pace).await?;
@@ -79,12 +81,29 @@ impl Scrub {
             bytes: Some(info.size),
             has_checksums: checked.without_checksums == 0,
         };
+        let mut read = info.size;
         if let Some(fragment) = file.fragment.filter(|_| !found.has_checksums) {
             let of_file = Some(file.store.full_path(&file.path));
+            // All files of the fragment are read.
+            let all = self.dataset.manifest().fragments.decode_all().find(|found| found.id == fragment);
+            let sizes = all.iter().flat_map(|fragment| &fragment.files).filter_map(|file| file.size);
+            read = read.saturating_add(sizes.sum());
             let findings = self.dataset.verify_data(&[fragment]).await?;
             found.findings.extend(findings.into_iter().filter(|finding| finding.path == of_file));
         }
-        pace.wait(start, info.size).await;
+        pace.wait(start, read).await;
         Ok(found)
+    }
+
+    /// A file that is not there: its version may have been cleaned up since the files were listed.
+    async fn absent(&self, file: &StoredFile) -> Result<ScrubbedFile> {
+        let table = &self.dataset.snapshot().store;
+        for scheme in [NamingScheme::V2, NamingScheme::V1] {
+            let manifest = manifest_path(file.version, scheme);
+            if manifest != file.path && table.exists(&manifest).await? {
+                return Ok(ScrubbedFile { findings: vec![missing(file)], ..ScrubbedFile::default() });
+            }
+        }
+        Ok(ScrubbedFile::default())
     }
 }

@@ -21,7 +21,8 @@ use crate::versions::snapshot::Snapshot;
 
 const BRANCHES: &str = "_refs/branches";
 /// Folders of a branch; what else lies below `tree/<branch>` belongs to branches of longer names.
-const FOLDERS: [&str; 5] = ["_versions", "_transactions", "_deletions", "_indices", "data"];
+const FOLDERS: [&str; 7] =
+    ["_versions", "_transactions", "_deletions", "_indices", "data", "_seals", "_damaged"];
 /// In file names `/` is encoded, as the reference has it.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'/');
 

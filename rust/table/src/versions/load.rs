@@ -136,6 +136,10 @@ async fn decode(
     if store.looks_at_seals() && !checksum::is_at_end(&message) {
         let file = store.get(&path).await?;
         store.check_seal(&path, &file).await.in_file(|| &full_path)?;
+        let start = usize::try_from(range.start).unwrap_or(usize::MAX);
+        if !file.get(start..).is_some_and(|rest| rest.starts_with(&message)) {
+            return Err(Error::corrupt("the manifest was changed while it was read").in_file(&full_path));
+        }
     }
     let length = message.len();
     let other = if size < recent::SMALLEST { None } else { recent::of_same_table(store, &path) };

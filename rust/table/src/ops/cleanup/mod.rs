@@ -152,6 +152,9 @@ async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Inve
         // What such a version refers to is not known.
         return Err(found.damaged.swap_remove(0).error);
     }
+    if !found.damaged_references.is_empty() {
+        return Err(found.damaged_references.swap_remove(0));
+    }
     let tags = found.plan.blocking_tags();
     if options.error_if_tagged_old_versions && !tags.is_empty() {
         let named: Vec<String> = tags.iter().map(|(tag, version)| format!("{tag:?}: {version}")).collect();

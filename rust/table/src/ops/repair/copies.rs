@@ -3,20 +3,23 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use pennon_core::manifest::ManifestFile;
 use pennon_core::{Error, Result, Version};
 
 use super::RepairOptions;
+use super::metadata::has;
 use crate::ops::verify::{Pace, StoredFile, check};
 use crate::runtime;
 use crate::store::{Durability, Store};
+use crate::versions::VERSIONS;
 
 /// Bytes that are read at once.
 const BYTES: u64 = 4 << 20;
 
 /// A table with the same files.
-pub(super) struct Copy(Arc<Store>);
+pub(super) struct TableCopy(Arc<Store>);
 
-impl Copy {
+impl TableCopy {
     pub(super) async fn open(options: &RepairOptions) -> Result<Option<Self>> {
         let Some(uri) = &options.copy else { return Ok(None) };
         let store = Store::open(uri, &options.connect.storage_options)?;
@@ -30,20 +33,30 @@ impl Copy {
         self.0.root()
     }
 
-    /// The same file of the copy, if it is there and is as it was written: names of files are never used again. A seal that
-    /// the damaged table has of the file counts as well.
-    pub(super) async fn find(&self, damaged: &Store, path: &str) -> Result<Option<StoredFile>> {
+    /// The same file of the copy, if it is there, is as it was written and has the stated size. A seal that the damaged table
+    /// has of the file counts as well. Names of files are never used again, except those of manifests: what is left of a
+    /// damaged one must have the name of the transaction.
+    pub(super) async fn find(
+        &self,
+        damaged: &Store,
+        path: &str,
+        size: Option<u64>,
+    ) -> Result<Option<StoredFile>> {
         let Self(store) = self;
-        if store.root() == damaged.root() || !store.exists(path).await? {
+        let Some(info) = store.info(path).await?.filter(|_| store.root() != damaged.root()) else {
             return Ok(None);
-        }
+        };
         let file = StoredFile {
             store: Arc::clone(store),
             path: path.to_owned(),
             version: Version(0),
             fragment: None,
         };
-        if !check(&file, Pace::default()).await?.findings.is_empty() {
+        let has_size = size.is_none_or(|size| size == info.size);
+        if !has_size || !check(&file, Pace::default()).await?.findings.is_empty() {
+            return Ok(None);
+        }
+        if path.starts_with(VERSIONS) && !self.is_same_version(damaged, path).await? {
             return Ok(None);
         }
         if let Ok(Some(seal)) = damaged.seal(path).await {
@@ -54,6 +67,15 @@ impl Copy {
             }
         }
         Ok(Some(file))
+    }
+
+    async fn is_same_version(&self, damaged: &Store, path: &str) -> Result<bool> {
+        let manifest = ManifestFile::decode(self.0.get(path).await?)?.manifest;
+        let left = match damaged.get(path).await {
+            Err(error) if error.is_not_found() => return Ok(false),
+            left => left?,
+        };
+        Ok(!manifest.transaction_file.is_empty() && has(&left, manifest.transaction_file.as_bytes()))
     }
 }
 

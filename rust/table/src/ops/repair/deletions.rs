@@ -16,7 +16,8 @@ use crate::session::CommitOptions;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, locate};
 
-/// A deletion file. Rows of a fragment that are deleted stay deleted, so that as many deleted rows are the same ones.
+/// A deletion file, if all that says what it had says the same: versions before or after with as many deleted rows, since
+/// rows of a fragment that are deleted stay deleted until a restore, and the transaction of the version that it was made for.
 pub(super) async fn rebuild(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
     let (store, session) = (&snapshot.store, snapshot.session());
     let mut versions = Vec::new();
@@ -28,35 +29,49 @@ pub(super) async fn rebuild(snapshot: &Arc<Snapshot>, path: &str) -> Result<Opti
     let Some((first, fragment, deletion)) = versions.iter().find_map(|found| with_file(found, path)) else {
         return Ok(None);
     };
-    let wanted = deletion.num_deleted_rows;
-    if wanted == 0 {
+    let (wanted, version) = (deletion.num_deleted_rows, first.version());
+    let mut found: Vec<(Arc<DeletionVector>, String)> = Vec::new();
+    for other in &versions {
+        let of_other = other.manifest.fragment(fragment.id).filter(|other| {
+            let count = other.deletion.as_ref().map(|deletion| deletion.num_deleted_rows);
+            count == Some(wanted) && !has_file(other, path) && is_same_data(other, &fragment)
+        });
+        let Some(of_other) = of_other else { continue };
+        if is_one_history(&versions, version, other.version()).await
+            && let Ok(rows) = other.deletion_vector(of_other).await
+        {
+            found.push((rows, format!("version {}, of which as many rows are deleted", other.version())));
+        }
+    }
+    if let Some(rows) = by_predicate(first, &versions, fragment.id).await {
+        found.push((Arc::new(rows), format!("the predicate of the delete that made version {version}")));
+    }
+    if let Some(rows) = by_moves(first, &versions, &fragment).await {
+        found.push((Arc::new(rows), format!("the rows that are in other fragments since version {version}")));
+    }
+    let Some((rows, from)) = found.iter().find(|(rows, _)| wanted > 0 && rows.len() == wanted) else {
+        return Ok(None);
+    };
+    if found.iter().any(|(others, _)| others.len() == wanted && others != rows) {
         return Ok(None);
     }
-    let rebuilt = |rows: &DeletionVector, from: String| {
-        let bytes = deletion_file::encode_as(deletion.file_type, rows)?;
-        Ok(Some(Rebuilt { bytes: bytes.into(), from }))
-    };
-    for other in &versions {
-        let found = other.manifest.fragment(fragment.id).filter(|other| {
-            let counts = other.deletion.as_ref().map(|deletion| deletion.num_deleted_rows);
-            counts == Some(wanted) && !has_file(other, path) && is_same_data(other, &fragment)
-        });
-        let Some(found) = found else { continue };
-        if let Ok(rows) = other.deletion_vector(found).await {
-            return rebuilt(&rows, format!("version {}, of which as many rows are deleted", other.version()));
+    let bytes = deletion_file::encode_as(deletion.file_type, rows)?;
+    Ok(Some(Rebuilt { bytes: bytes.into(), from: from.clone() }))
+}
+
+/// Whether all versions between two can be read, and none was restored, overwritten or cloned.
+async fn is_one_history(versions: &[Arc<Snapshot>], a: Version, b: Version) -> bool {
+    for number in a.min(b).0 + 1..=a.max(b).0 {
+        let Some(found) = versions.iter().find(|found| found.version().0 == number) else { return false };
+        match load::transaction(found).await {
+            Ok(Some(transaction)) => match transaction.operation {
+                Operation::Restore(_) | Operation::Overwrite(_) | Operation::Clone(_) => return false,
+                _ => {}
+            },
+            _ => return false,
         }
     }
-    let version = first.version();
-    if let Some(rows) = by_predicate(first, &versions, fragment.id).await.filter(|rows| rows.len() == wanted)
-    {
-        return rebuilt(&rows, format!("the predicate of the delete that made version {version}"));
-    }
-    match by_moves(first, &versions, &fragment).await {
-        Some(rows) if rows.len() == wanted => {
-            rebuilt(&rows, format!("the rows that are in other fragments since version {version}"))
-        }
-        _ => Ok(None),
-    }
+    true
 }
 
 fn has_file(fragment: &Fragment, path: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pennon_core::manifest::{Manifest, ManifestFile, naming};
+use pennon_core::manifest::{DataFile, Flags, Manifest, ManifestFile, naming};
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Result, Version, checksum};
 
@@ -12,7 +12,8 @@ use crate::commit;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, TRANSACTIONS, VERSIONS, load, locate};
 
-/// A manifest, from the version before and the only transaction that can have made it. Its time is that of the damaged file.
+/// A manifest, from the version before and the transaction whose file it names: what is left of the damaged file has that name.
+/// Its time is that of the damaged file, between those of its neighbors.
 pub(super) async fn manifest(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
     let (store, session) = (&snapshot.store, snapshot.session());
     let name = path.strip_prefix(VERSIONS).and_then(|name| name.strip_prefix('/')).unwrap_or_default();
@@ -21,49 +22,44 @@ pub(super) async fn manifest(snapshot: &Arc<Snapshot>, path: &str) -> Result<Opt
     if store.external().is_some() {
         return Ok(None);
     }
-    let (mut before, mut after, mut used) = (None, None, HashSet::new());
-    for at in locate::list(store).await? {
-        let Ok(found) = load::load(store, session, at).await else { continue };
-        used.insert(found.manifest.transaction_file.clone());
-        if at.version.0 + 1 == version.0 {
-            before = Some(found);
-        } else if at.version == version.next() {
-            after = Some(found);
-        }
-    }
-    let Some(before) = before else { return Ok(None) };
-    let Some(info) = store.info(path).await? else { return Ok(None) };
-    let mut candidates = Vec::new();
+    let at = Located { version, scheme };
+    let load = |version| load::load(store, session, Located { version, scheme });
+    let Ok(before) = load(Version(version.0.saturating_sub(1))).await else { return Ok(None) };
+    let after = load(version.next()).await.ok();
+    let (Some(info), Ok(left)) = (store.info(path).await?, store.get(path).await) else { return Ok(None) };
+    let earliest = before.manifest.timestamp;
+    let latest = after.as_ref().map_or(info.changed, |after| after.manifest.timestamp).max(earliest);
+    let made = info.changed.clamp(earliest, latest);
     for name in store.list(TRANSACTIONS).await? {
-        let made_for = naming::parse_transaction_file_name(&name).map(|(read, _)| read);
-        if used.contains(&name) || made_for.is_none_or(|read| read >= version) {
+        if naming::parse_transaction_file_name(&name).is_none() || !has(&left, name.as_bytes()) {
             continue;
         }
-        let Ok(bytes) = store.get(&format!("{TRANSACTIONS}/{name}")).await else { continue };
+        let bytes = store.get(&format!("{TRANSACTIONS}/{name}")).await?;
         let Ok(transaction) = Transaction::decode(bytes) else { continue };
         if !is_enough(&transaction, &before).await? {
             continue;
         }
-        let at = Located { version, scheme };
-        let Ok(made) = commit::rebuild(&before, at, transaction, info.changed).await else { continue };
-        let manifest = ManifestFile::decode(made.clone())?.manifest;
+        let Ok(bytes) = commit::rebuild(&before, at, transaction, made).await else { continue };
+        let manifest = ManifestFile::decode(bytes.clone())?.manifest;
         if after.as_ref().is_none_or(|after| leads_to(&manifest, after)) {
-            candidates.push((name, made));
+            let from = format!("version {} and the transaction {name}", before.version());
+            return Ok(Some(Rebuilt { bytes, from }));
         }
     }
-    Ok(match <[_; 1]>::try_from(candidates) {
-        Ok([(name, bytes)]) => {
-            Some(Rebuilt { bytes, from: format!("version {} and the transaction {name}", before.version()) })
-        }
-        Err(_) => None,
-    })
+    Ok(None)
+}
+
+/// Whether bytes are among others.
+pub(super) fn has(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len().max(1)).any(|window| window == wanted)
 }
 
 /// Whether a transaction says all that its version has: where a compaction moved rows is noted in an entry of its own, if
-/// indices were not written again.
+/// indices were not written again; columns of row versions that an update wrote are known to its writer only.
 async fn is_enough(transaction: &Transaction, before: &Snapshot) -> Result<bool> {
     Ok(match &transaction.operation {
         Operation::Rewrite(_) => before.indices().await?.is_empty(),
+        Operation::Update(_) => !before.manifest.writer_flags.contains(Flags::LINEAGE_COLUMNS),
         Operation::Restore(_) | Operation::Clone(_) => false,
         _ => true,
     })
@@ -74,9 +70,7 @@ async fn is_enough(transaction: &Transaction, before: &Snapshot) -> Result<bool>
 fn leads_to(manifest: &Manifest, after: &Snapshot) -> bool {
     let after = &after.manifest;
     let same_files = manifest.fragments.decode_all().all(|fragment| {
-        let paths = |files: &[pennon_core::manifest::DataFile]| {
-            files.iter().map(|file| file.path.clone()).collect::<HashSet<_>>()
-        };
+        let paths = |files: &[DataFile]| files.iter().map(|file| file.path.clone()).collect::<HashSet<_>>();
         after
             .fragment(fragment.id)
             .is_none_or(|other| !paths(&other.files).is_disjoint(&paths(&fragment.files)))

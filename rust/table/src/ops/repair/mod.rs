@@ -8,9 +8,9 @@
 //! | a deletion file | another version with as many deleted rows; the predicate of the delete that wrote it (`deletions`) |
 //! | a seal | the file, which has no other finding |
 //! | files of an index of the newest version | its rows: it is built again |
-//! | a data file of the newest version | rows that an older version has as they were come back from there; what is lost is left out of a new version, which names the row ids (`rows`) |
+//! | a data file of the newest version | rows of damaged pages that an older version has as they were are restored from there; those that are lost are left out of a new version, which names their ids (`rows`) |
 //!
-//! A plan is made from a verification and carried out later, or not. Files that are replaced are kept below `_damaged`;
+//! A plan is made from a verification and carried out later, or not. Files that are replaced are kept below `_damaged/<uuid>`;
 //! nothing is removed. What older versions refer to and no copy has stays damaged, and is reported.
 
 mod copies;
@@ -18,7 +18,7 @@ mod deletions;
 mod metadata;
 mod rows;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use uuid::Uuid;
 use super::index::IndexCare;
 use super::verify::{Depth, Finding, FindingKind, Report, StoredFile};
 use crate::dataset::{Dataset, OpenOptions};
-use crate::runtime::blocking;
+use crate::runtime;
 use crate::session::ConnectOptions;
 use crate::store::{Durability, Store};
 use crate::versions::snapshot::Snapshot;
@@ -41,15 +41,12 @@ use crate::versions::{VersionRef, locate};
 
 /// The folder that keeps what was replaced.
 const DAMAGED: &str = "_damaged";
-/// After files were replaced more may be known, so the table is verified again. So many times at most.
-const ROUNDS: usize = 3;
-
 /// How a damaged table is repaired.
 #[derive(Debug, Clone, Default)]
 pub struct RepairOptions {
     /// How the table, and the copy of it, are reached.
     pub connect: ConnectOptions,
-    /// URI of a table with the same files: a copy or a deep clone of the directory.
+    /// URI of a table with the same files: a copy of the directory.
     pub copy: Option<String>,
     /// Whether the plan is carried out.
     pub apply: bool,
@@ -127,7 +124,7 @@ enum Step {
     Seal { store: Arc<Store>, path: String },
     Copy { from: StoredFile, store: Arc<Store>, path: String },
     Quarantine(rows::Quarantine),
-    RestoreRows { ids: Vec<Range<u64>>, version: Version },
+    RestoreRows { ids: Vec<Range<u64>>, fragment: FragmentId, version: Version },
     RebuildIndex(String),
 }
 
@@ -154,21 +151,24 @@ impl Dataset {
         let mut verified = verify(uri, options).await?;
         let findings = verified.findings.clone();
         let mut actions = Vec::new();
-        for _ in 0..ROUNDS {
-            let plan = plan(uri, &verified, options).await?;
+        let kept_in = format!("{DAMAGED}/{}", runtime::uuid());
+        loop {
+            let mut plan = plan(uri, &verified, options).await?;
             if !options.apply {
                 let actions = plan.steps.into_iter().map(|(action, _)| action).collect();
                 return Ok(RepairReport { uri: verified.uri, findings, actions, remaining: plan.unrepaired });
             }
-            let (files, others): (Vec<_>, Vec<_>) =
-                plan.steps.into_iter().partition(|(_, step)| step.replaces_a_file());
-            // Whoever lost a file may get it back, and needs nothing else then.
-            let steps = if files.is_empty() { others } else { files };
-            if steps.is_empty() {
+            // What was done and did not help is not done again.
+            plan.steps.retain(|(action, _)| !actions.contains(action));
+            // After files were replaced more may be known, and nothing else be needed.
+            let has_files = plan.steps.iter().any(|(_, step)| step.replaces_a_file());
+            plan.steps.retain(|(_, step)| step.replaces_a_file() == has_files);
+            if plan.steps.is_empty() {
                 break;
             }
-            for (action, step) in steps {
-                step.execute(uri, options).await?;
+            let run = RepairRun { uri, options, kept_in: &kept_in };
+            for (action, step) in plan.steps {
+                run.execute(step).await?;
                 actions.push(action);
             }
             verified = verify(uri, options).await?;
@@ -197,7 +197,7 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
     let snapshot = dataset.snapshot();
     let newest = locate::list(&snapshot.store).await?.last().map(|at| at.version);
     let is_newest = newest == Some(snapshot.version());
-    let copy = copies::Copy::open(options).await?;
+    let copy = copies::TableCopy::open(options).await?;
     let damaged: HashSet<String> = verified.findings.iter().filter_map(|found| found.path.clone()).collect();
     let mut by_file: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
     for finding in &verified.findings {
@@ -206,29 +206,40 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
             None => plan.unrepaired.push(finding.clone()),
         }
     }
-    let mut fragments: BTreeSet<FragmentId> = BTreeSet::new();
+    let sizes: HashMap<String, u64> = {
+        let indices = snapshot.indices().await.unwrap_or_default();
+        let files = paths::references(&snapshot.manifest, &indices);
+        files.filter_map(|file| Some((file.path(), file.size?))).collect()
+    };
+    let mut fragments: BTreeMap<FragmentId, Vec<&Finding>> = BTreeMap::new();
+    let mut indices: BTreeMap<String, &str> = BTreeMap::new();
     for (full_path, findings) in by_file {
         let Some(path) = below(&snapshot.store, full_path) else {
             // Below another base path: that is another table.
             plan.unrepaired.extend(findings.into_iter().cloned());
             continue;
         };
-        if let Some(step) = file_step(snapshot, copy.as_ref(), path, &findings, &damaged).await? {
+        if let Some(step) =
+            file_step(snapshot, copy.as_ref(), (path, sizes.get(path).copied()), &findings, &damaged).await?
+        {
             plan.steps.push(step);
             continue;
         }
         let fragment = rows::fragment_with(snapshot, path).filter(|_| is_newest);
         match (paths::recognise(path), fragment) {
             (Some(TableFile::Index(uuid)), _) if is_newest => match index_of(snapshot, uuid).await? {
-                Some(name) => plan.steps.push(rebuild_index(name, full_path)),
+                Some(name) => drop(indices.entry(name).or_insert(full_path)),
                 None => plan.unrepaired.extend(findings.into_iter().cloned()),
             },
-            (_, Some(fragment)) => drop(fragments.insert(fragment)),
+            (_, Some(fragment)) if rows::are_lost(snapshot, path, &findings).await? => {
+                fragments.entry(fragment).or_default().extend(findings);
+            }
             _ => plan.unrepaired.extend(findings.into_iter().cloned()),
         }
     }
-    for fragment in fragments {
-        plan.steps.extend(rows::quarantine(&dataset, fragment, &damaged).await?);
+    plan.steps.extend(indices.into_iter().map(|(name, path)| rebuild_index(name, path)));
+    for (fragment, findings) in fragments {
+        plan.steps.extend(rows::steps(snapshot, fragment, &findings, &damaged).await?);
     }
     Ok(plan)
 }
@@ -241,8 +252,8 @@ fn below<'a>(store: &Store, full_path: &'a str) -> Option<&'a str> {
 /// How a damaged file is replaced; `None` if it cannot be.
 async fn file_step(
     snapshot: &Arc<Snapshot>,
-    copy: Option<&copies::Copy>,
-    path: &str,
+    copy: Option<&copies::TableCopy>,
+    (path, size): (&str, Option<u64>),
     findings: &[&Finding],
     damaged: &HashSet<String>,
 ) -> Result<Option<(RepairAction, Step)>> {
@@ -262,7 +273,7 @@ async fn file_step(
         return Ok(is_sound.then(|| (action(RepairKind::RebuildFile, message), step)));
     }
     if let Some(copy) = copy
-        && let Some(from) = copy.find(store, path).await?
+        && let Some(from) = copy.find(store, path, size).await?
     {
         let message = format!("replace {path} with that of {}", copy.uri());
         let step = Step::Copy { from, store: Arc::clone(store), path: path.to_owned() };
@@ -308,42 +319,53 @@ fn rebuild_index(name: String, path: &str) -> (RepairAction, Step) {
     (action, Step::RebuildIndex(name))
 }
 
-impl Step {
-    async fn execute(self, uri: &str, options: &RepairOptions) -> Result<()> {
-        match self {
-            Self::Put { store, path, bytes } => {
-                keep(&store, &path, options.durability).await?;
-                store.put(&path, bytes, options.durability).await
+/// A repair that is carried out.
+struct RepairRun<'a> {
+    uri: &'a str,
+    options: &'a RepairOptions,
+    /// The folder for what is replaced, of this repair alone.
+    kept_in: &'a str,
+}
+
+impl RepairRun<'_> {
+    async fn execute(&self, step: Step) -> Result<()> {
+        let durability = self.options.durability;
+        match step {
+            Step::Put { store, path, bytes } => {
+                self.keep(&store, &path).await?;
+                store.put(&path, bytes, durability).await
             }
-            Self::Seal { store, path } => {
-                keep(&store, &paths::seal(&path), options.durability).await?;
+            Step::Seal { store, path } => {
+                self.keep(&store, &paths::seal(&path)).await?;
                 let source = store.source(&path, None);
-                let seal = blocking(move || Seal::of(source.as_ref())).await?;
-                store.put(&paths::seal(&path), seal.encode().into(), options.durability).await
+                let seal = runtime::blocking(move || Seal::of(source.as_ref())).await?;
+                store.put(&paths::seal(&path), seal.encode().into(), durability).await
             }
-            Self::Copy { from, store, path } => {
-                keep(&store, &path, options.durability).await?;
-                copies::copy(from, store, path, options.durability).await
+            Step::Copy { from, store, path } => {
+                self.keep(&store, &path).await?;
+                copies::copy(from, store, path, durability).await
             }
-            Self::Quarantine(quarantine) => quarantine.commit(open(uri, options, None).await?).await,
-            Self::RestoreRows { ids, version } => {
+            Step::Quarantine(quarantine) => quarantine.commit(self.newest().await?).await,
+            Step::RestoreRows { ids, fragment, version } => {
                 let ids: Vec<_> = ids.into_iter().flatten().map(RowId).collect();
-                let mut newest = open(uri, options, None).await?;
-                newest.restore_rows(&ids, VersionRef::Number(version.0)).await.map(drop)
+                self.newest().await?.restore_lost_rows(&ids, fragment, version).await
             }
-            Self::RebuildIndex(name) => {
-                let mut newest = open(uri, options, None).await?;
+            Step::RebuildIndex(name) => {
                 let care = IndexCare { names: Some(vec![name]), rebuild: true, ..IndexCare::default() };
-                newest.optimize_indices(&care).await
+                self.newest().await?.optimize_indices(&care).await
             }
         }
     }
-}
 
-/// Keeps a copy of a file that is replaced, if it is there.
-async fn keep(store: &Store, path: &str, durability: Durability) -> Result<()> {
-    match store.copy(path, &format!("{DAMAGED}/{path}"), durability).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        kept => kept,
+    async fn newest(&self) -> Result<Dataset> {
+        open(self.uri, self.options, None).await
+    }
+
+    /// Keeps a copy of a file that is replaced, if it is there.
+    async fn keep(&self, store: &Store, path: &str) -> Result<()> {
+        match store.copy(path, &format!("{}/{path}", self.kept_in), self.options.durability).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            kept => kept,
+        }
     }
 }

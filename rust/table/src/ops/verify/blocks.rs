@@ -10,7 +10,7 @@ use pennon_core::manifest::{DeletionFileType, ManifestFile, paths};
 use pennon_core::transaction::Transaction;
 use pennon_core::wire::index_section;
 use pennon_core::{Error, ErrorKind, FragmentId, Result, checksum};
-use pennon_datafile::{BlockCheck, DamagedBlock, FileReader, deletion_file};
+use pennon_datafile::{BlockCheck, DamagedBlock, FileReader, Seal, deletion_file};
 
 use super::gather::StoredFile;
 use super::pace::Pace;
@@ -22,6 +22,9 @@ use crate::versions::{Located, TRANSACTIONS, VERSIONS, manifest_path};
 
 /// Endings of the names of files of blocks.
 const OF_BLOCKS: [&str; 2] = [".lance", ".idx"];
+
+/// The ending of the names of files of blobs, which have a seal at their end.
+const BLOBS: &str = ".blob";
 
 /// Findings of one file at most.
 const MOST_FINDINGS: usize = 100;
@@ -76,17 +79,21 @@ pub(super) fn manifest(store: &Arc<Store>, at: Located) -> StoredFile {
 
 /// Whether a file has checksums of its own, which are not compared. Errors: those of reading it.
 pub(crate) async fn has_checksums(file: &StoredFile) -> Result<bool> {
-    if is_of_blocks(&file.path) {
+    let found = if is_of_blocks(&file.path) {
         let source = file.store.source(&file.path, None);
-        return match runtime::blocking(move || FileReader::open_to_verify(source)).await {
-            // Files of old versions have none.
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-            opened => Ok(opened?.has_checksums()),
-        };
-    }
-    match check_of_file(&file.path) {
-        Some((_, check)) => check(file.store.get(&file.path).await?),
-        None => Ok(false),
+        runtime::blocking(move || Ok(FileReader::open_to_verify(source)?.has_checksums())).await
+    } else if let Some((_, check)) = check_of_file(&file.path) {
+        check(file.store.get(&file.path).await?)
+    } else if file.path.ends_with(BLOBS) {
+        let source = file.store.source(&file.path, None);
+        runtime::blocking(move || Ok(Seal::at_end(source.as_ref())?.is_some())).await
+    } else {
+        Ok(false)
+    };
+    match found {
+        // Files of old versions, and what newer releases wrote.
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        found => found,
     }
 }
 
@@ -106,7 +113,7 @@ pub(crate) async fn check(file: &StoredFile, pace: Pace) -> Result<Checked> {
         Ok(Look::Compared(damaged, reader)) => {
             for block in damaged.iter().take(MOST_FINDINGS) {
                 let pages = reader.as_deref().map_or_else(Vec::new, |reader| pages_in(reader, block));
-                checked.findings.push(finding(&described(block, &pages)).with_pages(pages));
+                checked.findings.push(finding(&described(block, &pages)).with_pages(&block.bytes, pages));
             }
             if damaged.len() > MOST_FINDINGS {
                 let more = damaged.len() - MOST_FINDINGS;
@@ -124,6 +131,8 @@ pub(crate) async fn check(file: &StoredFile, pace: Pace) -> Result<Checked> {
         }
         // A file that was removed since the listing is no damage.
         Err(error) if error.is_not_found() => {}
+        // What a newer release wrote.
+        Err(error) if error.kind() == ErrorKind::Unsupported => checked.without_checksums = 1,
         Err(error) => return Err(error),
     }
     Ok(checked)
@@ -158,6 +167,16 @@ async fn look(file: &StoredFile, pace: Pace) -> Result<Look> {
         let bytes = file.store.get(&file.path).await?;
         if runtime::blocking(move || check(bytes)).await? {
             return Ok(Look::Compared(Vec::new(), None));
+        }
+    }
+    if file.path.ends_with(BLOBS) {
+        let source = file.store.source(&file.path, None);
+        let check = move || {
+            let seal = Seal::at_end(source.as_ref())?;
+            seal.map(|seal| seal.block_check(source)).transpose()
+        };
+        if let Some(blocks) = runtime::blocking(check).await? {
+            return Ok(Look::Compared(damaged_blocks(blocks, pace).await?, None));
         }
     }
     let seal = match file.store.seal(&file.path).await {

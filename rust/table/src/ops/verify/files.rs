@@ -7,6 +7,7 @@ use pennon_core::Result;
 use pennon_core::manifest::paths::{self, TableFile};
 
 use super::gather::{Expected, StoredFile};
+use super::report::{Finding, FindingKind};
 use super::{afresh, blocks, indices};
 use crate::dataset::Dataset;
 use crate::inventory::{self, Inventory, Policy};
@@ -28,6 +29,13 @@ pub(crate) async fn of_table(dataset: &Dataset) -> Result<Vec<StoredFile>> {
 /// Whether a file lies in the table itself.
 pub(crate) fn is_own(file: &StoredFile, store: &Store) -> bool {
     file.store.root() == store.root()
+}
+
+/// The finding of a file that is not there though its version is.
+pub(crate) fn missing(file: &StoredFile) -> Finding {
+    let finding = Finding::new(FindingKind::MissingFile, "the file is not there");
+    let finding = finding.at(file.store.full_path(&file.path)).within(file.version);
+    file.fragment.into_iter().fold(finding, Finding::of)
 }
 
 /// The files of all versions that were found.

@@ -29,6 +29,7 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
 pub(super) use self::blocks::{check, has_checksums};
+pub(super) use self::files::missing;
 pub(super) use self::gather::StoredFile;
 pub(super) use self::pace::Pace;
 pub use self::report::{DamagedPage, Finding, FindingKind, Leftover, Report};
@@ -100,6 +101,8 @@ impl Dataset {
         let mut findings = judge::manifests(&folder, &found.versions, &found.damaged);
         let present: BTreeSet<_> = found.versions.iter().map(|at| at.version).collect();
         findings.extend(judge::tags(&found.tags, &present));
+        let of_reference = |error: &Error| Finding::new(FindingKind::DamagedReference, error.to_string());
+        findings.extend(found.damaged_references.iter().map(of_reference));
         findings.extend(expected.problems());
         findings.extend(judge::files(&facts));
         let broken: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();

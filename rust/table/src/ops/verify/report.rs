@@ -49,6 +49,8 @@ pub enum FindingKind {
     DamagedTransaction,
     /// A tag names a version that is not there.
     DanglingTag,
+    /// The file of a tag or a branch, or the record of a clone, does not decode or was changed.
+    DamagedReference,
 }
 
 impl FindingKind {
@@ -73,6 +75,7 @@ impl FindingKind {
             Self::Index => "index",
             Self::DamagedTransaction => "damaged_transaction",
             Self::DanglingTag => "dangling_tag",
+            Self::DamagedReference => "damaged_reference",
         }
     }
 }
@@ -90,7 +93,9 @@ pub struct Finding {
     pub path: Option<String>,
     /// What was found and what was expected.
     pub message: String,
-    /// The pages of columns that have some of the changed bytes.
+    /// The bytes of the file that were changed, if that is known.
+    pub bytes: Option<Range<u64>>,
+    /// The pages of columns that have some of these bytes.
     pub pages: Vec<DamagedPage>,
 }
 
@@ -117,7 +122,15 @@ impl fmt::Display for DamagedPage {
 
 impl Finding {
     pub(super) fn new(kind: FindingKind, message: impl Into<String>) -> Self {
-        Self { kind, version: None, fragment: None, path: None, message: message.into(), pages: Vec::new() }
+        Self {
+            kind,
+            version: None,
+            fragment: None,
+            path: None,
+            message: message.into(),
+            bytes: None,
+            pages: Vec::new(),
+        }
     }
 
     pub(super) fn of(self, fragment: FragmentId) -> Self {
@@ -128,8 +141,8 @@ impl Finding {
         Self { path: Some(path.into()), ..self }
     }
 
-    pub(super) fn with_pages(self, pages: Vec<DamagedPage>) -> Self {
-        Self { pages, ..self }
+    pub(super) fn with_pages(self, bytes: &Range<u64>, pages: Vec<DamagedPage>) -> Self {
+        Self { bytes: Some(bytes.clone()), pages, ..self }
     }
 
     pub(super) fn within(self, version: Version) -> Self {
