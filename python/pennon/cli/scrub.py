@@ -20,8 +20,8 @@ def register(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "scrub",
         help="compare all files of a table with their checksums, at a bounded rate",
-        description="Compares all files of all versions with their checksums, one after the other. Exit status: 0 if"
-        " nothing is wrong, 1 if something is, 2 if the table could not be looked at.",
+        description="Compares all files of all versions with their checksums, one after the other. Exit status: 0"
+        " if nothing is wrong, 1 if something is, 2 if the table could not be looked at.",
     )
     parser.add_argument("uri", help="path or URI of the directory of a table")
     parser.add_argument("--rate", type=rate, metavar="BYTES", help="the most in a second: 50M, 1GiB")
