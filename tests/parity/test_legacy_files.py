@@ -1,7 +1,7 @@
 """Tables with data files of version 0.1, which the reference writes on request and old releases always wrote.
 
-The format has no nulls: what the reference reads from a file is the oracle, not what was written. It leaves out batches by
-statistics of what was written, nulls included, so filters are compared with `use_stats=False`.
+The format has no nulls: what the reference reads from a file is the oracle, not what was written. It leaves out batches
+by statistics of what was written, nulls included, so filters are compared with `use_stats=False`.
 """
 
 from __future__ import annotations

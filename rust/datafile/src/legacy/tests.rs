@@ -134,8 +134,8 @@ fn what_breaks_a_rule_is_an_error() {
     let end = GOLDEN.len();
     let metadata = usize::try_from(number(GOLDEN, end - 16)).unwrap();
     let size = end as u64;
-    type Change = (&'static str, Box<dyn Fn(&mut Vec<u8>)>);
-    let opening: Vec<Change> = vec![
+    type FileChange = (&'static str, Box<dyn Fn(&mut Vec<u8>)>);
+    let opening: Vec<FileChange> = vec![
         ("metadata at 999999", Box::new(move |b| put(b, end - 16, 999_999))),
         ("metadata at 18446744073709551615", Box::new(move |b| put(b, end - 16, u64::MAX))),
         ("metadata of", Box::new(move |b| b[metadata + 1] = 0xff)),
@@ -148,7 +148,7 @@ fn what_breaks_a_rule_is_an_error() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}: {error}");
         assert!(error.to_string().contains(text) && error.to_string().contains("x.lance"), "{text}: {error}");
     }
-    let reading: Vec<Change> = vec![
+    let reading: Vec<FileChange> = vec![
         ("the file has", Box::new(move |b| put(b, table, size))),
         ("the file has", Box::new(move |b| put(b, table, u64::MAX))),
         ("a page of 1 values", Box::new(move |b| put(b, table + 8, 1))),
@@ -162,7 +162,7 @@ fn what_breaks_a_rule_is_an_error() {
         assert!(error.to_string().contains(text), "{text}: {error}");
     }
     let positions = usize::try_from(number(GOLDEN, table + 48)).unwrap();
-    let texts_of: Vec<Change> = vec![
+    let texts_of: Vec<FileChange> = vec![
         ("a value from position", Box::new(move |b| put(b, positions + 8, 3))),
         ("the file has", Box::new(move |b| put(b, positions + 16, size + 1))),
         ("the file has", Box::new(move |b| put(b, table + 48, size - 8))),
