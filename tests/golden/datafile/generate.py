@@ -439,10 +439,10 @@ def version_0_1():
         group = 2 if name == "rows" else 40
         path = FOLDER / f"legacy_{name}-0.1.lance"
         with tempfile.TemporaryDirectory() as folder:
-            made = lance.write_dataset(table, folder, data_storage_version="legacy", max_rows_per_group=group)
+            lance.write_dataset(table, folder, data_storage_version="legacy", max_rows_per_group=group)
             (data,) = (Path(folder) / "data").iterdir()
             shutil.copy(data, path)
-            read = made.to_table().combine_chunks()
+            read = lance.dataset(folder).to_table().combine_chunks()
         zstd = pa.ipc.IpcWriteOptions(compression="zstd")
         with pa.ipc.new_file(path.with_suffix(".arrow"), read.schema, options=zstd) as out:
             out.write_table(read)

@@ -54,8 +54,7 @@ impl<'a> DictionaryRead<'a> {
         let of_values = || format!("{location}, values of its dictionary");
         let values = match value_type.as_ref() {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
-                // An empty value is a value here.
-                ValuesRead::Text(TextRead::new(of_values(), *value_type, false, pages)?)
+                ValuesRead::Text(TextRead::new(of_values(), *value_type, field.nullable, pages)?)
             }
             other => ValuesRead::Leaf(LeafRead::new(of_values(), other, pages)?),
         };

@@ -23,7 +23,8 @@
 //! | struct, null | nothing | 0, rows |
 //!
 //! Nulls are not stored. As in the reference, a null is read as zero or false, the first value of a dictionary, an empty
-//! list, a struct of such members; and an empty string or binary value of a field that may be null is read as null.
+//! list, a struct of such members; and an empty string or binary value of a field that may be null, or of its
+//! dictionary, is read as null.
 //!
 //! The invariant: every byte that is read was compared with the size of the file, and a pass of a read wants no more
 //! bytes than the file has.

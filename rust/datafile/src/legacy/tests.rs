@@ -105,8 +105,7 @@ fn a_page_table_that_begins_with_field_0() {
     bytes[minor] = 1;
     // The fields are 0 and 1: nothing changes.
     assert_eq!(ids(&open(bytes).unwrap(), 0..5).unwrap(), [1, 2, 0, 4, 5]);
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/old/lance-0.7.5-merged/data");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/old/lance-0.7.5-merged/data");
     let mut found = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
