@@ -17,8 +17,10 @@ from typing import Any
 
 import lance
 import pennon
+import pennon.file
 import pyarrow as pa
 import pytest
+from pennon.cli import main
 from support.compare import assert_both_agree, assert_same
 
 OLD = Path(__file__).parents[1] / "golden" / "old"
@@ -392,3 +394,13 @@ def test_the_columns_of_lance_0_7_5(uri: str) -> None:
     assert table.take([4, 1], columns=["v"])["v"].to_pylist() == ["v5", "v2"]
     table.optimize.compact_files(data_storage_version="2.2")
     assert assert_both_agree(uri)["v"].to_pylist() == ["v1", "v2", "v3", "v4", "v5"]
+
+
+def test_files_without_a_table(everything: str) -> None:
+    file = next((Path(everything) / "data").iterdir())
+    reader = pennon.file.LanceFileReader(str(file), columns=["id", "string", "struct"])
+    expected = theirs(everything, columns=["id", "string", "struct"])
+    first = reader.read_all().to_table()
+    assert_same(first, expected.slice(expected["id"].to_pylist().index(first["id"][0].as_py()), len(first)))
+    assert reader.metadata().num_rows == len(first)
+    assert main(["inspect", str(file)]) == 0
