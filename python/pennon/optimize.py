@@ -426,7 +426,7 @@ class DatasetOptimizer(ExplainsAbsence):
         excluded_fragment_ids
             Ids of fragments that are not compacted.
         data_storage_version
-            Version of the new data files; the table's.
+            Version of the new data files; the table's. All data files of version 0.1 are written again.
         max_seconds
             No task starts after this time, except the first one.
         partial_progress

@@ -177,21 +177,32 @@ def test_a_table_of_lance_0_7_5(tmp_path: Path) -> None:
     """Neither the rows nor the deleted ones are counted, and the files are of version 0.1."""
     uri = str(tmp_path / "t")
     shutil.copytree(GOLDEN, uri)
-    assert lance.dataset(uri).count_rows() == 9
     table = pennon.dataset(uri)
-    assert table.schema.names == ["id", "s"]
+    assert table.count_rows() == len(table) == lance.dataset(uri).count_rows() == 9
+    assert "rows=9" in repr(table)
+    assert [part.physical_rows for part in table.get_fragments()] == [6, 4]
+    assert assert_both_agree(uri)["id"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert table.to_table(filter="s = 's6' or id = 1").to_pydict() == {"id": [1, 6], "s": ["s1", "s6"]}
+    assert table.take([8, 3], columns=["s"])["s"].to_pylist() == ["s9", "s4"]
+    assert pennon.dataset(uri, version=1).count_rows() == 10
     assert [entry["version"] for entry in table.versions()] == [1, 2]
-    assert "total_rows" not in table.versions()[-1]["metadata"]
-    for call in (
-        lambda: table.count_rows(),
-        lambda: table.to_table(),
-        lambda: table.take([0]),
-        lambda: table.get_fragments()[0].count_rows(),
-        lambda: table.delete("true"),
-        lambda: table.update_config({"a": "b"}),
-    ):
-        with pytest.raises(pennon.UnsupportedError, match=r"0\.1"):
-            call()
+    report = pennon.verify(uri)
+    assert report.ok, str(report)
+
+
+def test_commits_to_a_table_of_lance_0_7_5(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    shutil.copytree(GOLDEN, uri)
+    more = pa.table({"id": pa.array([20], pa.int64()), "s": ["x"]})
+    with pytest.raises(pennon.UnsupportedError, match=r"0\.1 \(legacy\).*compact_files"):
+        pennon.dataset(uri).insert(more)
     assert lance.dataset(uri).version == 2
-    assert table.cleanup_old_versions(retain_versions=1).old_versions == 1
-    assert lance.dataset(uri).count_rows() == 9
+    pennon.dataset(uri).delete("id = 7")
+    assert assert_both_agree(uri)["id"].to_pylist() == [0, 1, 2, 4, 5, 6, 8, 9]
+    assert pennon.dataset(uri).versions()[-1]["metadata"]["total_rows"] == "8"
+    lance.dataset(uri).delete("id = 0")
+    assert pennon.dataset(uri).optimize.compact_files(data_storage_version="2.2").fragments_removed == 2
+    pennon.dataset(uri).insert(more)
+    assert assert_both_agree(uri)["id"].to_pylist() == [1, 2, 4, 5, 6, 8, 9, 20]
+    assert pennon.dataset(uri).cleanup_old_versions(retain_versions=1).old_versions > 2
+    assert_both_agree(uri)

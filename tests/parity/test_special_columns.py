@@ -108,49 +108,11 @@ def test_written_blobs(tmp_path: Path, version: str) -> None:
     assert dataset.to_table() == lance.dataset(uri).scanner(blob_handling="all_binary").to_table()
 
 
-@pytest.mark.parametrize(("version", "says"), [("legacy", r"0\.1"), ("2.3", r"2\.3")])
-def test_other_versions(tmp_path: Path, version: str, says: str) -> None:
+def test_other_versions(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    lance.write_dataset(pa.table({"id": numbers()}), uri, data_storage_version=version)
+    lance.write_dataset(pa.table({"id": numbers()}), uri, data_storage_version="2.3")
     dataset = pennon.dataset(uri)
-    with pytest.raises(pennon.UnsupportedError, match=says):
+    with pytest.raises(pennon.UnsupportedError, match=r"2\.3"):
         dataset.to_table()
-    with pytest.raises(pennon.UnsupportedError, match=says):
+    with pytest.raises(pennon.UnsupportedError, match=r"2\.3"):
         dataset.take([1, 2])
-    if version == "legacy":
-        refused_everywhere(uri)
-
-
-def refused_everywhere(uri: str) -> None:
-    """No call says anything about rows of files of version 0.1, and none commits on top of them."""
-    version = lance.dataset(uri).version
-    more = pa.table({"id": numbers().slice(0, 3)})
-    calls = {
-        "count": lambda t: t.count_rows(),
-        "count some": lambda t: t.count_rows("id > 3"),
-        "count a fragment": lambda t: t.get_fragments()[0].count_rows(),
-        "rows of a fragment": lambda t: t.get_fragments()[0].physical_rows,
-        "count a scan": lambda t: t.scanner().count_rows(),
-        "scan": lambda t: t.to_table(columns=["id"], limit=1),
-        "batches": lambda t: list(t.to_batches()),
-        "row ids": lambda t: t.to_table(columns=["_rowid"]),
-        "take": lambda t: t.take([0]),
-        "delete": lambda t: t.delete("id = 1"),
-        "delete all": lambda t: t.delete("true"),
-        "update": lambda t: t.update({"id": "id + 1"}),
-        "append": lambda t: t.insert(more),
-        "merge": lambda t: t.merge_insert("id").when_not_matched_insert_all().execute(more),
-        "compact": lambda t: t.optimize.compact_files(),
-        "drop a fragment": lambda t: pennon.LanceDataset.commit(
-            uri, pennon.LanceOperation.Delete([], [0], "all"), read_version=version
-        ),
-        "add columns": lambda t: t.add_columns({"more": "id + 1"}),
-        "config": lambda t: t.update_config({"a": "b"}),
-    }
-    for name, call in calls.items():
-        with pytest.raises(pennon.UnsupportedError, match=r"0\.1"):
-            pytest.fail(f"{name} gave {call(pennon.dataset(uri))}")
-    assert lance.dataset(uri).version == version
-    assert "rows=unknown" in repr(pennon.dataset(uri))
-    pennon.write_dataset(more, uri, mode="overwrite")
-    assert pennon.dataset(uri).count_rows() == 3

@@ -8,7 +8,6 @@ from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import columns_of, panel
-from pennon.errors import UnsupportedError
 from pennon.schema import LanceSchema
 from pennon.session import Session
 from pennon.stats import Counters, IOStats, LanceStats
@@ -26,11 +25,11 @@ class StateMethods(TableMethods):
         return self._native.num_rows
 
     def __repr__(self) -> str:
-        rows = self._rows_shown()
+        rows = self._native.num_rows
         return f"{type(self).__name__}({self.uri!r}, version={self.version}, rows={rows})"
 
     def _repr_html_(self) -> str:
-        rows = self._rows_shown()
+        rows = self._native.num_rows
         facts = {
             "version": self.version,
             "rows": rows,
@@ -39,12 +38,6 @@ class StateMethods(TableMethods):
             "rows keep their ids": "yes" if self.has_stable_row_ids else "no",
         }
         return panel(f"{type(self).__name__} {self.uri}", facts, columns_of(self._native.schema))
-
-    def _rows_shown(self) -> int | str:
-        try:
-            return self._native.num_rows
-        except UnsupportedError:  # files of version 0.1
-            return "unknown"
 
     @property
     def uri(self) -> str:

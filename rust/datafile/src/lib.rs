@@ -1,9 +1,9 @@
-//! Lance data files: Arrow arrays to bytes and back, for file versions 2.0, 2.1 and 2.2.
+//! Lance data files: Arrow arrays to bytes and back, for file versions 2.0, 2.1 and 2.2; version 0.1 is read only.
 //!
 //! Synchronous and without I/O of its own: a reader requests byte ranges from a [`ByteSource`], a writer passes
 //! bytes to a sink. Modules follow the file format: `container` is the envelope, `repdef` turns nesting into levels
 //! and back, `encodings` turns values into bytes and back, `layout` is how a page puts both together.
-//! `array_encoding` replaces them in files of version 2.0.
+//! `array_encoding` replaces them in files of version 2.0, `legacy` all of it in files of version 0.1.
 
 mod array_encoding;
 #[doc(hidden)]
@@ -16,6 +16,7 @@ mod encodings;
 #[cfg(test)]
 mod fuzz;
 mod layout;
+mod legacy;
 mod processors;
 mod reader;
 mod repdef;

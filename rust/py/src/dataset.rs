@@ -211,11 +211,8 @@ impl Dataset {
     }
 
     #[getter]
-    fn num_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        let rows = self.0.look(|dataset| {
-            dataset.manifest().check_file_versions().map(|()| dataset.manifest().live_rows())
-        });
-        rows.map_err(|error| to_py(py, &error))
+    fn num_rows(&self) -> u64 {
+        self.0.look(|dataset| dataset.manifest().live_rows())
     }
 
     #[getter]

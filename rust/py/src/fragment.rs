@@ -26,9 +26,8 @@ impl Fragment {
     }
 
     #[getter]
-    fn physical_rows(&self, py: Python<'_>) -> PyResult<u64> {
-        self.0.check_file_versions().map_err(|error| to_py(py, &error))?;
-        Ok(self.0.physical_rows)
+    fn physical_rows(&self) -> u64 {
+        self.0.physical_rows
     }
 
     #[getter]

@@ -50,7 +50,7 @@ pub struct VersionInfo {
     pub timestamp: Timestamp,
     /// `total_rows`, `total_fragments`, `total_data_files`, `total_files_size`, `total_deletion_files`,
     /// `total_deletion_file_rows`, `total_data_file_rows` as decimal numbers. Those of rows are left out if the manifest
-    /// does not say them and the files are of version 0.1.
+    /// does not say them, as those of old releases.
     pub metadata: Metadata,
 }
 
@@ -67,7 +67,7 @@ impl VersionInfo {
             ("total_deletion_file_rows", total(&|f| f.deleted_rows)),
             ("total_data_file_rows", manifest.physical_rows()),
         ];
-        // Of files of version 0.1 the number of rows may not be known.
+        // The manifests of a listing are decoded without opening files.
         let is_known = |name: &str| manifest.is_counted() || !name.ends_with("rows");
         let figures = figures.into_iter().filter(|(name, _)| is_known(name));
         let metadata =
@@ -218,11 +218,10 @@ impl Dataset {
 
     /// Number of rows, or of those for which a predicate is true. Without one only the manifest is looked at.
     ///
-    /// Errors: `Unsupported` for data files of version 0.1; those of scanning with the predicate.
+    /// Errors: those of scanning with the predicate.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn count_rows(&self, filter: Option<&str>) -> Result<u64> {
         let Some(filter) = filter else {
-            self.manifest().check_file_versions()?;
             return Ok(self.manifest().live_rows());
         };
         let blobs = BlobHandling::Mixed;

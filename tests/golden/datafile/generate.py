@@ -1,13 +1,17 @@
 """Writes the data files of this folder: .lance files of pylance, and what pylance reads from each as Arrow IPC.
 
-Run with pylance 14.0.2: `python generate.py`.
+Run with pylance 14.0.2: `python generate.py`, or `python generate.py 0.1` for the files of that version alone.
 """
 
 import datetime
 import decimal
 import random
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
@@ -403,6 +407,45 @@ def main():
     write("fixed_size_structs", fixed_size_structs(), "2.2", pieces=1)
     write("nested_maps", nested_maps(), "2.2")
     version_2_0()
+    version_0_1()
+
+
+def version_0_1():
+    """Tables of one fragment, in groups of rows: what the reference reads is not all that was written."""
+    rows = 90
+    key = pa.int16()
+    shared = lambda values: pa.array(RANDOM.choices(values, k=rows)).dictionary_encode()  # noqa: E731
+    keyed = lambda kind: shared([word(1, 9) for _ in range(5)]).cast(pa.dictionary(key, kind))  # noqa: E731
+    tables = {
+        "numbers": {**integers(), **numbers(), "null": pa.nulls(rows)},
+        "text": text(),
+        "fixed_size_lists": fixed_size_lists(),
+        "lists": {n: c for n, c in lists().items() if n != "long"},
+        # The reference cannot read lists whose items may not be null.
+        "nested": {n: c for n, c in nested().items() if n != "strict"},
+        "dictionaries": {
+            "text": keyed(pa.string()),
+            "large_text": keyed(pa.large_string()),
+            "binary": keyed(pa.binary()),
+            "numbers": pa.array(some(small, rows, 0.1), pa.int64()).dictionary_encode(),
+            "empty_text": shared(["", "a", "b"]),
+            "in_struct": pa.StructArray.from_arrays([keyed(pa.string())], names=["d"]),
+            "in_list": pa.ListArray.from_arrays(range(rows + 1), keyed(pa.string())),
+        },
+    }
+    tables["rows"] = {"id": pa.array([1, 2, None, 4, 5]), "s": pa.array(["a", "bc", None, "", "def"])}
+    for name, columns in tables.items():
+        table = pa.table({n: c.slice(0, rows) for n, c in columns.items()})
+        group = 2 if name == "rows" else 40
+        path = FOLDER / f"legacy_{name}-0.1.lance"
+        with tempfile.TemporaryDirectory() as folder:
+            lance.write_dataset(table, folder, data_storage_version="legacy", max_rows_per_group=group)
+            (data,) = (Path(folder) / "data").iterdir()
+            shutil.copy(data, path)
+            read = lance.dataset(folder).to_table().combine_chunks()
+        zstd = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(path.with_suffix(".arrow"), read.schema, options=zstd) as out:
+            out.write_table(read)
 
 
 def version_2_0():
@@ -451,4 +494,4 @@ def version_2_0():
 
 
 if __name__ == "__main__":
-    main()
+    version_0_1() if sys.argv[1:] == ["0.1"] else main()

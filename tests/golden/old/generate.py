@@ -1,17 +1,41 @@
-"""Writes `lance-0.7.5`, a whole table of that release: `pip install pylance==0.7.5`, then `python generate.py`."""
+"""Writes `lance-0.7.5*`, whole tables of that release: `pip install pylance==0.7.5`, then `python generate.py`.
+
+With the argument `merged` only the table of that name is written.
+"""
 
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 
 assert lance.__version__ == "0.7.5"
-target = Path(__file__).parent / "lance-0.7.5"
-shutil.rmtree(target, ignore_errors=True)
-data = pa.table({"id": pa.array(range(10), pa.int64()), "s": [f"s{i}" for i in range(10)]})
-lance.write_dataset(data, str(target), max_rows_per_file=6)
-lance.dataset(str(target)).delete("id = 3")
-assert lance.dataset(str(target)).count_rows() == 9
+FOLDER = Path(__file__).parent
+
+
+def rows() -> None:
+    target = FOLDER / "lance-0.7.5"
+    shutil.rmtree(target, ignore_errors=True)
+    data = pa.table({"id": pa.array(range(10), pa.int64()), "s": [f"s{i}" for i in range(10)]})
+    lance.write_dataset(data, str(target), max_rows_per_file=6)
+    lance.dataset(str(target)).delete("id = 3")
+    assert lance.dataset(str(target)).count_rows() == 9
+
+
+def merged() -> None:
+    """Columns of a second file, whose smallest field id is not 0."""
+    target = FOLDER / "lance-0.7.5-merged"
+    shutil.rmtree(target, ignore_errors=True)
+    numbers = [1, 2, 3, 4, 5]
+    lance.write_dataset(pa.table({"k": numbers, "s": list("abcde")}), str(target), max_rows_per_group=2)
+    more = {"k": numbers, "v": [f"v{i}" for i in numbers], "w": [i + 0.5 for i in numbers]}
+    # This release reads the page table of all fields from the first file, which is shorter.
+    lance.dataset(str(target)).merge(pa.table(more), "k")
+
+
+if sys.argv[1:] != ["merged"]:
+    rows()
+merged()

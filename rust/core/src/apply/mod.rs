@@ -81,19 +81,15 @@ impl ApplyContext<'_> {
 /// The version after `current` (the first one without it) and its indices.
 ///
 /// `indices` are those of `current`. The flags of `current` must have been checked for writing.
-/// Errors: `Unsupported` for operations that are not applied; retryable `Conflict` if a fragment of the transaction is
-/// not there any more; `InvalidInput` for what does not fit the table.
+/// Errors: `Unsupported` for operations that are not applied, and for data files of version 0.1 next to others;
+/// retryable `Conflict` if a fragment of the transaction is not there any more; `InvalidInput` for what does not fit
+/// the table.
 pub fn apply(
     current: Option<&Manifest>,
     indices: &[IndexMetadata],
     transaction: &Transaction,
     context: &ApplyContext<'_>,
 ) -> Result<(Manifest, Vec<IndexMetadata>)> {
-    // Of files of version 0.1 the number of rows may not be known: only what replaces all of them is allowed.
-    let replaces_all = matches!(transaction.operation, Operation::Overwrite(_) | Operation::Restore(_));
-    if let Some(current) = current.filter(|_| !replaces_all) {
-        current.check_file_versions()?;
-    }
     let (mut next, indices) = match (current, &transaction.operation) {
         (Some(current), operation) => change(current, indices, operation, context)?,
         (None, Operation::Overwrite(overwrite)) => (overwrite::create(overwrite, context)?, Vec::new()),
@@ -107,7 +103,7 @@ pub fn apply(
     next.writer = Some(context.writer.clone());
     next.index_section = None;
     next.transaction_section = None;
-    next.check_file_versions()?;
+    next.unify_file_version()?;
     flags::recompute(&mut next)?;
     Ok((next, indices))
 }

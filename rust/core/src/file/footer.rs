@@ -65,7 +65,7 @@ impl Footer {
             )?,
         };
         if decoded.version == FileVersion::Legacy {
-            return Err(Error::unsupported("a data file of version 0.1"));
+            return Err(Error::unsupported("a data file of version 0.1, which has another footer"));
         }
         if decoded.num_global_buffers == 0 {
             return Err(Error::corrupt("footer: no global buffers, the first holds the schema"));

@@ -4,6 +4,7 @@ mod array_encoding;
 mod display;
 pub mod encoding;
 mod footer;
+mod legacy;
 mod version;
 
 pub use array_encoding::{ArrayEncoding, BinaryArray, FlatArray};
@@ -12,6 +13,7 @@ pub use encoding::{
     General, Layer, MiniBlockLayout, PackedMember, PageLayout, PageMetadata,
 };
 pub use footer::Footer;
+pub use legacy::{LegacyFooter, LegacyMetadata, LegacySchema};
 pub use version::FileVersion;
 
 use crate::schema::Schema;

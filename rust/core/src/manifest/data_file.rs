@@ -23,9 +23,13 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// The column that holds a field.
+    /// The column that holds a field; in files of version 0.1, which find their pages by field id, its position among
+    /// the fields.
     pub fn column_of(&self, field: FieldId) -> Option<u32> {
         let at = self.fields.iter().position(|&f| f == field)?;
+        if self.version == FileVersion::Legacy && self.column_indices.is_empty() {
+            return u32::try_from(at).ok();
+        }
         self.column_indices.get(at).and_then(|&c| u32::try_from(c).ok())
     }
 }

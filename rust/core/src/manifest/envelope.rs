@@ -2,6 +2,7 @@
 //!
 //! | order | content | present |
 //! |---|---|---|
+//! | 0 | values of dictionaries, see [`super::ManifestDictionaries`] | in tables with files of version 0.1 |
 //! | 1 | u32 length, index section | if the version has an index |
 //! | 2 | u32 length, transaction | unless it is only in its own file |
 //! | 3 | u32 length, manifest | always |
@@ -219,13 +220,16 @@ fn offset_in(tail: &[u8], file_size: u64, position: u64) -> Option<usize> {
 /// Lays out a manifest file and sets the manifest's two section positions.
 ///
 /// `indices` and `transaction` are encoded messages; the manifest gets a checksum. Errors: `Unsupported` if a piece
-/// reaches 4 GiB.
+/// reaches 4 GiB; `Internal` if values of dictionaries were not read.
 pub fn write_manifest_file(
     manifest: &mut Manifest,
     indices: Option<&[u8]>,
     transaction: Option<&[u8]>,
 ) -> Result<Vec<u8>> {
-    let mut file = Vec::new();
+    if manifest.carried.dictionaries.are_missing() {
+        return Err(Error::internal("the values of dictionaries in the manifest file were not read"));
+    }
+    let mut file = manifest.carried.dictionaries.pages.as_ref().map_or_else(Vec::new, |pages| pages.to_vec());
     manifest.index_section = push_piece(&mut file, indices)?;
     manifest.transaction_section = push_piece(&mut file, transaction)?;
     let position = length_of(&file);

@@ -89,6 +89,11 @@ impl FragmentSummary {
         }
     }
 
+    /// Whether some file has a later version than 0.1.
+    pub(crate) fn has_other_than_legacy_files(&self) -> bool {
+        self.versions.differ_from(FileVersion::Legacy)
+    }
+
     /// Number of rows that are not deleted.
     pub fn live_rows(&self) -> u64 {
         self.physical_rows.saturating_sub(self.deleted_rows)

@@ -11,6 +11,7 @@ mod fragment_reuse;
 pub(crate) mod fragment_summary;
 mod fragments;
 mod index;
+mod legacy;
 pub mod naming;
 pub mod paths;
 mod row_counts;
@@ -31,6 +32,7 @@ pub use fragment_reuse::{FragmentReuse, ReuseGroup};
 pub use fragment_summary::FragmentSummary;
 pub use fragments::{Difference, Fragments};
 pub use index::IndexMetadata;
+pub use legacy::ManifestDictionaries;
 pub use row_counts::RowCounts;
 
 use crate::Version;
@@ -113,6 +115,8 @@ pub struct CarriedFields {
     pub clustering: Option<Bytes>,
     /// Number 26.
     pub max_clustering_id: Option<u64>,
+    /// The values of dictionaries, of tables with files of version 0.1.
+    pub dictionaries: ManifestDictionaries,
 }
 
 impl Manifest {

@@ -3,15 +3,13 @@
 //!
 //! Absent and 0 are the same on the wire, so a fragment with data files and 0 rows, or with a deletion file of 0 rows, is
 //! one whose files have to be asked. Whoever loads a manifest asks them at once; nobody else sees such a fragment, and
-//! the next commit writes the numbers down, as the reference does. Files of version 0.1 cannot be asked: nothing may be
-//! said of their rows.
+//! the next commit writes the numbers down, as the reference does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{DeletionFile, Fragment, FragmentSummary, Manifest};
-use crate::file::FileVersion;
-use crate::{Error, FragmentId, Result};
+use crate::{FragmentId, Result};
 
 /// Rows of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +21,9 @@ pub struct RowCounts {
 }
 
 impl Manifest {
-    /// Fragments that do not say how many rows they have, or how many of them are deleted, in files that can be asked.
+    /// Fragments that do not say how many rows they have, or how many of them are deleted.
     pub fn uncounted(&self) -> Vec<Arc<Fragment>> {
-        let uncounted = |fragment: &FragmentSummary| fragment.is_uncounted() && !fragment.has_legacy_files;
-        self.fragments.decode_where(uncounted).collect()
+        self.fragments.decode_where(FragmentSummary::is_uncounted).collect()
     }
 
     /// Whether the manifest says of all fragments how many rows they have.
@@ -46,34 +43,11 @@ impl Manifest {
             let _ = self.fragments.replace(*id, counted);
         }
     }
-
-    /// Errors: `Unsupported` if there are data files of version 0.1.
-    pub fn check_file_versions(&self) -> Result<()> {
-        match self.fragments.summaries().position(|fragment| fragment.has_legacy_files) {
-            Some(at) => self.fragments.get(at).map_or(Ok(()), |fragment| fragment.check_file_versions()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Fragment {
-    /// Errors: `Unsupported` if a data file has version 0.1.
-    pub fn check_file_versions(&self) -> Result<()> {
-        match self.files.iter().find(|file| file.version == FileVersion::Legacy) {
-            None => Ok(()),
-            Some(file) => Err(Error::unsupported(format!(
-                "fragment {}: data file {} has version 0.1 (legacy), which this release does not read; have pylance \
-                 write the table again",
-                self.id, file.path
-            ))),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
     use crate::wire::tests::golden;
 
     /// A manifest whose first fragment was changed.
@@ -106,19 +80,5 @@ mod tests {
             assert!(manifest.is_counted());
             assert_eq!(manifest.encode(), counted.encode());
         }
-    }
-
-    #[test]
-    fn files_of_version_0_1_are_not_asked() {
-        let mut manifest = manifest(|fragment| {
-            fragment.physical_rows = 0;
-            fragment.files[0].version = FileVersion::Legacy;
-        });
-        assert!(manifest.uncounted().is_empty() && !manifest.is_counted());
-        let error = manifest.check_file_versions().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("version 0.1"), "{error}");
-        manifest.fragments.remove(|id| id == FragmentId(0));
-        manifest.check_file_versions().unwrap();
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 
 use super::file;
+use crate::manifest::ManifestDictionaries;
 use crate::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::{Error, FieldId, Result};
 
@@ -117,6 +118,15 @@ fn decode_field(wire: file::Field) -> Result<Field> {
             clustering_key_position: wire.unenforced_clustering_key_position,
         },
     })
+}
+
+/// Where a manifest file has the values of dictionaries, if it has some.
+pub(super) fn decode_dictionaries(fields: &[file::Field]) -> ManifestDictionaries {
+    let position = |field: &file::Field| {
+        let dictionary = field.dictionary.filter(|dictionary| dictionary.length > 0)?;
+        Some((FieldId(field.id), (dictionary.offset, dictionary.length)))
+    };
+    ManifestDictionaries { positions: fields.iter().filter_map(position).collect(), pages: None }
 }
 
 /// The fields depth first, as the reference writes them.

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::fragment_scan::FragmentScanner;
-use super::{decode_message, fields, table, well_known};
+use super::{decode_message, fields, file, table, well_known};
 use crate::file::FileVersion;
 use crate::manifest::{
     BasePath, CarriedFields, Flags, Fragment, Fragments, Manifest, Timestamp, WriterVersion,
 };
-use crate::{Error, FragmentId, Result, Version, checksum};
+use crate::{Error, FieldId, FragmentId, Result, Version, checksum};
 
 const FILE_FORMAT: &str = "lance";
 
@@ -70,6 +70,7 @@ fn decode(wire: table::Manifest, other: Option<&Manifest>) -> Result<Manifest> {
             wire.transaction_file
         )));
     }
+    let dictionaries = fields::decode_dictionaries(&wire.fields);
     let schema = fields::decode_schema(wire.fields, wire.schema_metadata)?;
     let base_paths = decode_base_paths(wire.base_paths)?;
     // What was checked of a fragment holds for the base paths it was checked with.
@@ -114,6 +115,7 @@ fn decode(wire: table::Manifest, other: Option<&Manifest>) -> Result<Manifest> {
             max_allocated_field_id: wire.max_allocated_field_id,
             clustering: wire.clustering,
             max_clustering_id: wire.max_clustering_id,
+            dictionaries,
         },
     })
 }
@@ -212,9 +214,22 @@ pub(super) fn encode_base_path(base: &BasePath) -> table::BasePath {
     }
 }
 
+fn encode_fields(manifest: &Manifest) -> Vec<file::Field> {
+    let mut fields = fields::encode_fields(&manifest.schema);
+    let positions = &manifest.carried.dictionaries.positions;
+    for field in &mut fields {
+        if let (Some(&(offset, length)), Some(dictionary)) =
+            (positions.get(&FieldId(field.id)), &mut field.dictionary)
+        {
+            *dictionary = file::Dictionary { offset, length };
+        }
+    }
+    fields
+}
+
 fn encode(manifest: &Manifest) -> table::Manifest {
     table::Manifest {
-        fields: fields::encode_fields(&manifest.schema),
+        fields: encode_fields(manifest),
         fragments: manifest.fragments.encoded().collect(),
         version: manifest.version.0,
         version_aux_data: manifest.carried.version_aux_data,

@@ -19,6 +19,7 @@ pub mod index_section;
 pub mod json_index;
 mod key_filter;
 mod layout;
+mod legacy_file;
 mod manifest;
 mod operations;
 pub(crate) mod rows;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
-use pennon_core::file::{ColumnMetadata, FileDescriptor, FileVersion, Footer};
+use pennon_core::file::{ColumnMetadata, FileDescriptor, FileVersion, Footer, LegacyFooter};
 use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
 
 use super::checksums::Checksums;
 use crate::encodings::le::to_usize;
+use crate::legacy::{self, LegacyPages};
 use crate::source::{ByteSource, EndSource, VerifyReads};
 
 /// Bytes read from the end at once; small files and the metadata of most files fit.
@@ -28,7 +29,7 @@ pub struct FileMetadata {
     pub schema: Schema,
     /// Rows in the file.
     pub num_rows: u64,
-    /// Columns in order.
+    /// Columns in order; none of a file of version 0.1.
     pub columns: Vec<ColumnMetadata>,
     /// Byte ranges of the global buffers; the first is the descriptor, the others belong to the application.
     pub global_buffers: Vec<Range<u64>>,
@@ -36,6 +37,8 @@ pub struct FileMetadata {
     pub size: u64,
     /// Where its checksums are, if it has some.
     pub(crate) checksums: Option<Checksums>,
+    /// The pages of a file of version 0.1.
+    pub(crate) legacy: Option<Arc<LegacyPages>>,
 }
 
 impl FileMetadata {
@@ -43,7 +46,7 @@ impl FileMetadata {
     ///
     /// Checks the checksum of the metadata, of a file that has one, unless the source says otherwise.
     ///
-    /// Errors: `Unsupported` for versions other than 2.0, 2.1 and 2.2, `Corrupt` for a file that is cut short or
+    /// Errors: `Unsupported` for versions other than 0.1, 2.0, 2.1 and 2.2, `Corrupt` for a file that is cut short or
     /// garbled; both name the file (file format 1.1 to 1.5).
     pub fn read(source: &dyn ByteSource) -> Result<Self> {
         Self::read_with_end(source, 0, source.verify_reads()).map(|(metadata, _)| metadata)
@@ -71,10 +74,14 @@ fn read(source: &dyn ByteSource, ahead: u64, verify_reads: VerifyReads) -> Resul
         end.extend(source, checksums.metadata())?;
         checksums.check_metadata(end.slice(&(checksums.metadata()..size))?)?;
     }
+    if let Some(footer) = LegacyFooter::decode(&end.bytes) {
+        let metadata = legacy::open(source, &mut end, footer)?;
+        return Ok((metadata, end));
+    }
     let footer = Footer::decode(&end.bytes)?;
     if !matches!(footer.version, FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2) {
         return Err(Error::unsupported(format!(
-            "it has version {}; files of versions 2.0, 2.1 and 2.2 can be read",
+            "it has version {}; files of versions 0.1, 2.0, 2.1 and 2.2 can be read",
             footer.version
         )));
     }
@@ -112,6 +119,7 @@ fn read(source: &dyn ByteSource, ahead: u64, verify_reads: VerifyReads) -> Resul
         global_buffers,
         size,
         checksums,
+        legacy: None,
     };
     Ok((metadata, end))
 }
@@ -141,6 +149,11 @@ impl End {
     /// All bytes of the file, if all were read.
     pub(crate) fn whole_file(&self) -> Option<&Bytes> {
         (self.start == 0).then_some(&self.bytes)
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
     }
 
     /// Whether the file is no larger than what is read of any.
@@ -175,7 +188,7 @@ impl End {
     }
 
     /// Makes sure that all bytes from `start` on are loaded.
-    fn extend(&mut self, source: &dyn ByteSource, start: u64) -> Result<()> {
+    pub(crate) fn extend(&mut self, source: &dyn ByteSource, start: u64) -> Result<()> {
         if start < self.start {
             self.bytes = fetch(source, start..self.size)?;
             self.start = start;

@@ -21,6 +21,7 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
+use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
@@ -28,6 +29,7 @@ use pennon_core::{Error, FieldId, Result};
 use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
 use crate::layout::{self, NullRead, Prepared};
+use crate::legacy;
 use crate::source::{ByteSource, Fetch, HeldSource, MemorySource, VerifyReads};
 use crate::statistics::{ColumnStatistics, Statistics};
 use column::ColumnRead;
@@ -35,7 +37,7 @@ use dense::Dense;
 use nest::Leaves;
 use page_size::{buffers, estimate, page_bytes};
 
-/// A data file of version 2.0, 2.1 or 2.2, open for reading.
+/// A data file of version 0.1, 2.0, 2.1 or 2.2, open for reading.
 ///
 /// Cheap to share: reads are independent, and page metadata that a read decodes (positions of chunks, dictionary)
 /// is kept for the next read.
@@ -159,7 +161,7 @@ impl FileReader {
         let source = source.map_err(|e| e.in_data_file(unchecked.name()))?;
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
         let columns = columns.map_err(|e| e.in_data_file(source.name()))?;
-        let arrays = (!metadata.version.is_structural())
+        let arrays = (metadata.version == FileVersion::V2_0)
             .then(|| array_encoding::ColumnPages::new(&metadata))
             .transpose()
             .map_err(|e| e.in_data_file(source.name()))?;
@@ -171,6 +173,7 @@ impl FileReader {
         let held = [&kept, &in_tail, &lookups.as_ref().map(|(_, bytes)| bytes.clone())];
         let held = held.into_iter().flatten().map(Bytes::len).sum::<usize>();
         let held = held + checked.map_or(0, blocks::table_bytes);
+        let held = held + metadata.legacy.as_ref().map_or(0, |pages| pages.memory_size());
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
         let ahead =
@@ -206,7 +209,8 @@ impl FileReader {
 
     /// Reads rows: one array per field, the ranges one after another.
     ///
-    /// Fields may be pruned (a struct with some of its members).
+    /// Fields may be pruned (a struct with some of its members). In a file of version 0.1 fields are found by id, without
+    /// `columns`.
     ///
     /// Errors: `InvalidInput` for rows beyond the last one, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
@@ -253,6 +257,9 @@ impl FileReader {
         rows: &RowRanges,
     ) -> Result<Vec<ArrayRef>> {
         self.check_rows(rows)?;
+        if let Some(pages) = &self.metadata.legacy {
+            return legacy::read(source, &self.metadata, pages, fields, rows).map_err(|e| self.within(e));
+        }
         if let Some(arrays) = &self.arrays {
             return array_encoding::read(source, &self.metadata, arrays, fields, columns, rows)
                 .map_err(|e| self.within(e));
@@ -293,7 +300,7 @@ impl FileReader {
     /// the layout of pages tells, as that of large values does, the values are not read.
     pub fn read_nulls(&self, field: &Field, columns: &ColumnMap, rows: &RowRanges) -> Result<ArrayRef> {
         let fields = std::slice::from_ref(field);
-        let mut arrays = if self.arrays.is_some() {
+        let mut arrays = if self.arrays.is_some() || self.metadata.legacy.is_some() {
             self.read(fields, columns, rows)?
         } else {
             self.check_rows(rows)?;
@@ -315,6 +322,10 @@ impl FileReader {
     pub fn bytes_in_memory(&self, fields: &[&Field], columns: &ColumnMap, rows: &RowRanges) -> Result<u64> {
         let mut bytes = 0_u64;
         for field in fields {
+            if self.metadata.legacy.is_some() {
+                bytes = bytes.saturating_add(legacy::bytes_in_memory(&self.metadata, field, rows.count()));
+                continue;
+            }
             for leaf in self.leaves_of(field, columns)? {
                 if let Some(width) = leaf.data_type.primitive_width() {
                     bytes = bytes.saturating_add(rows.count().saturating_mul(width as u64));
@@ -379,6 +390,10 @@ impl FileReader {
     ///
     /// Errors: as [`Self::read`]; `Corrupt` also for a null.
     pub fn read_u64_column(&self, column: u32, rows: &RowRanges) -> Result<Vec<u64>> {
+        if self.metadata.legacy.is_some() {
+            let found = format!("{}: a file of version 0.1 has no columns without fields", self.location());
+            return Err(Error::corrupt(found));
+        }
         let array = if let Some(arrays) = &self.arrays {
             self.check_rows(rows)?;
             let source = self.source.as_ref();

@@ -288,7 +288,7 @@ impl<W: Write> FileWriter<W> {
 pub fn check_writable(version: FileVersion) -> Result<()> {
     let why = match version {
         FileVersion::V2_0 | FileVersion::V2_1 | FileVersion::V2_2 => return Ok(()),
-        FileVersion::Legacy => "it is read by no release of this library",
+        FileVersion::Legacy => "they are only read",
         FileVersion::V2_3 => "it is not stable: files might become unreadable",
     };
     Err(Error::unsupported(format!(

@@ -9,7 +9,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use pennon_core::file::Footer;
+use pennon_core::file::{FileVersion, Footer};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
@@ -114,6 +114,10 @@ impl DataFileReader {
     pub async fn sizes(&self) -> Result<FileSizes> {
         let source = Arc::clone(&self.source);
         let size = self.metadata().size;
+        if self.metadata().version == FileVersion::Legacy {
+            // Where pages end is not recorded.
+            return Ok(FileSizes { data: size, column_metadata: 0, global_buffers: 0 });
+        }
         let footer_start = size.saturating_sub(Footer::SIZE as u64);
         let footer = crate::runtime::blocking(move || {
             let bytes = source.read(&[footer_start..size])?.pop().unwrap_or_default();

@@ -174,7 +174,6 @@ impl Dataset {
                 ));
             }
             _ => {
-                self.manifest().check_file_versions()?;
                 let fragments = self.manifest().fragments.summaries().map(FragmentPart::of);
                 Some(divide::divide(fragments, division, work.unit())?)
             }

@@ -125,7 +125,6 @@ impl Dataset {
         let rows = scan::table_predicate(self.snapshot(), predicate)?;
         if rows.constant() == Some(true) {
             let manifest = self.manifest();
-            manifest.check_file_versions()?;
             let deleted_fragment_ids = manifest.fragments.ids().collect();
             let result = DeleteResult { num_deleted_rows: manifest.live_rows() };
             let delete = Delete {

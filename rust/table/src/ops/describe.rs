@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pennon_core::error::ResultExt;
+use pennon_core::file::FileVersion;
 use pennon_core::manifest::DataFile;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
@@ -38,7 +39,11 @@ impl Dataset {
             let fields: Vec<FieldId> = columns.filter_map(|field| ids.get(&field.id).copied()).collect();
             let file = DataFile {
                 path,
-                column_indices: (0_i32..).take(fields.len()).collect(),
+                column_indices: match metadata.version {
+                    // Their pages are found by field id.
+                    FileVersion::Legacy => Arc::default(),
+                    _ => (0_i32..).take(fields.len()).collect(),
+                },
                 fields: fields.into(),
                 version: metadata.version,
                 size: Some(metadata.size),

@@ -73,7 +73,7 @@ impl Dataset {
     }
 
     async fn append_files(&self, data: BatchReader, params: &WriteOptions) -> Result<WrittenFragments> {
-        let version = self.manifest().file_version;
+        let version = self.manifest().version_of_new_files()?;
         self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
         fragments::write(self.placement(params)?, self.schema(), version, data, params).await
     }

@@ -109,7 +109,6 @@ pub(super) struct FragmentRows {
 impl ScanPlan {
     /// Decides what to read. Nothing is read yet. Errors: see [`super::Scan::plan`].
     pub(super) fn new(snapshot: Arc<Snapshot>, options: &ScanOptions) -> Result<Self> {
-        snapshot.manifest.check_file_versions()?;
         let batch_size = options.batch_size.unwrap_or(DEFAULT_BATCH_SIZE);
         if batch_size == 0 || u32::try_from(batch_size).is_err() {
             return Err(Error::invalid_input(format!(

@@ -238,10 +238,7 @@ impl Take {
         let mut readers = Readers::new();
         let mut present = None;
         let addresses = match rows {
-            TakeRows::Positions(positions) => {
-                self.snapshot.manifest.check_file_versions()?;
-                self.at_positions(&positions, &mut readers)?
-            }
+            TakeRows::Positions(positions) => self.at_positions(&positions, &mut readers)?,
             TakeRows::Addresses(addresses) => self.at_addresses(addresses, &mut readers)?,
             TakeRows::Ids(ids) if self.missing != Missing::Skip => {
                 let found = self.with_ids(&ids, &mut readers)?;

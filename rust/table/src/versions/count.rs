@@ -9,7 +9,7 @@ use pennon_core::{Error, Result};
 
 use crate::versions::snapshot::Snapshot;
 
-/// The snapshot with the numbers of rows of all fragments but those with files of version 0.1, which are not readable.
+/// The snapshot with the numbers of rows of all fragments.
 ///
 /// Opens the data files of the fragments concerned. Errors: `Corrupt` for files that are missing or disagree.
 pub(super) async fn counted(snapshot: Arc<Snapshot>) -> Result<Arc<Snapshot>> {

@@ -145,8 +145,18 @@ async fn decode(
     let other = if size < recent::SMALLEST { None } else { recent::of_same_table(store, &path) };
     let decode = move || Manifest::decode_sharing(message, other.as_deref());
     // Decoding a large manifest takes milliseconds: not on the runtime's own threads.
-    let manifest =
+    let mut manifest =
         if length > 64 * 1024 { blocking(decode).await } else { decode() }.in_file(|| &full_path)?;
+    if manifest.carried.dictionaries.are_missing() {
+        // They are before the first section; the length of the manifest is before its message.
+        let sections = [manifest.index_section, manifest.transaction_section];
+        let end = sections.into_iter().flatten().fold(range.start.saturating_sub(4), u64::min);
+        let pages = match slice(&tail, 0, end).filter(|_| to_u64(tail.len()) == size) {
+            Some(pages) => Bytes::copy_from_slice(&pages),
+            None => store.get_range(&path, 0..end).await?,
+        };
+        manifest.carried.dictionaries.pages = Some(pages);
+    }
     if manifest.version != at.version {
         return Err(Error::corrupt(format!(
             "{full_path}: the manifest says version {}, its name says {}",

@@ -52,7 +52,7 @@ pub(crate) async fn write(
     durability: Durability,
 ) -> Result<Vec<Fragment>> {
     let (token, _guard) = cancellation();
-    let version = columns.file_version.unwrap_or(snapshot.manifest.file_version);
+    let version = columns.file_version.map_or_else(|| snapshot.manifest.version_of_new_files(), Ok)?;
     let in_place = columns.in_place.take();
     // Whatever becomes of them, nobody looks at older columns any more.
     columns.replaced.extend(in_place.as_ref().map(|_| FieldId::ROW_LAST_UPDATED_AT));

@@ -86,7 +86,8 @@ impl RowsInPlace {
         token: &CancellationToken,
     ) -> Result<ColumnWriter> {
         let schema = Schema { fields: vec![Column::Updated.field()], metadata: Metadata::new() };
-        let (version, replaced) = (before.manifest.file_version, vec![FieldId::ROW_LAST_UPDATED_AT]);
+        let (version, replaced) =
+            (before.manifest.version_of_new_files()?, vec![FieldId::ROW_LAST_UPDATED_AT]);
         let mut writer = ColumnWriter::new(&before.store, schema, replaced, version, durability)?;
         let none = DeletionVector::empty();
         for fragment in fragments {

@@ -211,7 +211,7 @@ async fn write_rows(
     params: &WriteOptions,
 ) -> Result<WrittenFragments> {
     let Moves { moved, columns, changed, inserted, .. } = moves;
-    let version = params.create.file_version.unwrap_or(snapshot.manifest.file_version);
+    let version = params.create.file_version.map_or_else(|| snapshot.manifest.version_of_new_files(), Ok)?;
     let limits = Limits::new(params, version)?;
     // Conflicts between writers that bring back the same rows show by ids in the manifest only.
     let inline = match from {

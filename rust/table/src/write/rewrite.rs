@@ -341,7 +341,10 @@ pub(crate) async fn live_rows(
     fragments: Vec<FragmentId>,
     params: &WriteOptions,
 ) -> Result<WrittenFragments> {
-    let limits = Limits::new(params, params.create.file_version.unwrap_or(snapshot.manifest.file_version))?;
+    let limits = Limits::new(
+        params,
+        params.create.file_version.map_or_else(|| snapshot.manifest.version_of_new_files(), Ok)?,
+    )?;
     let inline = InlineLimit::of(&snapshot.manifest.config)?;
     let (token, _guard) = cancellation();
     let placement = Placement::own(Arc::clone(&snapshot.store));

@@ -155,3 +155,15 @@ pub struct Dictionary {
     #[prost(int64, tag = "2")]
     pub length: i64,
 }
+/// The end of a data file of version 0.1: where its parts are.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LegacyMetadata {
+    /// Position of the schema: a message behind its length (u32), whose fields and metadata are those of Schema.
+    #[prost(uint64, tag = "1")]
+    pub manifest_position: u64,
+    /// First row of each batch, and the number of rows.
+    #[prost(int32, repeated, tag = "2")]
+    pub batch_offsets: ::prost::alloc::vec::Vec<i32>,
+    #[prost(uint64, tag = "3")]
+    pub page_table_position: u64,
+}

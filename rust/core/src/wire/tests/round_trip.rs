@@ -10,7 +10,8 @@ use proptest::sample::Index;
 use crate::file::{FileDescriptor, FileVersion};
 use crate::manifest::{
     BasePath, CarriedFields, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, Fragments,
-    LineageSource, Manifest, ManifestFile, Timestamp, WriterVersion, write_manifest_file,
+    LineageSource, Manifest, ManifestDictionaries, ManifestFile, Timestamp, WriterVersion,
+    write_manifest_file,
 };
 use crate::schema::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::transaction::{
@@ -193,6 +194,7 @@ prop_compose! {
                 max_allocated_field_id: carried.2,
                 clustering: carried.3.map(|n| Bytes::from(n.to_le_bytes().to_vec())),
                 max_clustering_id: carried.3,
+                dictionaries: ManifestDictionaries::default(),
             },
         }
     }

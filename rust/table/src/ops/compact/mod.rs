@@ -72,7 +72,6 @@ impl Dataset {
     }
 
     async fn plan_within(&self, settings: &Settings) -> Result<Vec<Vec<FragmentId>>> {
-        self.manifest().check_file_versions()?;
         let indices = self.snapshot().indices().await?;
         let (read, known) = (Arc::clone(self.snapshot()), Arc::clone(&indices));
         let coverage = blocking(move || Coverage::of(&read, &known)).await?;
@@ -104,7 +103,6 @@ impl Dataset {
             found.ok_or_else(missing)
         };
         let original_fragments = fragments.iter().map(find).collect::<Result<Vec<_>>>()?;
-        original_fragments.iter().try_for_each(Fragment::check_file_versions)?;
         let live = original_fragments.iter().map(Fragment::live_rows).sum();
         let params = WriteOptions {
             max_rows_per_file: plan::rows_per_file(live, settings.target_rows),

@@ -3,6 +3,7 @@
 //! Invariant: the fragments of a task are neighbours, and every index covers all of them or none.
 
 use pennon_core::FragmentId;
+use pennon_core::file::FileVersion;
 use pennon_core::manifest::{Fragment, FragmentSummary};
 use roaring::RoaringBitmap;
 
@@ -62,6 +63,12 @@ fn candidate(fragment: &FragmentSummary, settings: &Settings) -> Option<Candidat
     // Numbers of rows have 32 bits, which a float holds exactly.
     let share = |rows: u64| f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
     let deleted = share(fragment.deleted_rows) / share(fragment.physical_rows.max(1));
+    // Files of version 0.1 are rewritten all or none: they cannot be in a table together with others.
+    if fragment.has_legacy_files
+        && settings.file_version.is_some_and(|version| version != FileVersion::Legacy)
+    {
+        return Some(Candidate::Alone);
+    }
     if settings.threshold.is_some_and(|threshold| deleted > threshold) {
         Some(Candidate::Alone)
     } else if fragment.physical_rows < settings.target_rows {
@@ -124,9 +131,9 @@ pub(super) fn rows_per_file(live: u64, target: u64) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use pennon_core::Version;
-    use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragments};
+    use pennon_core::manifest::{DataFile, DeletionFile, DeletionFileType, Fragments};
     use pennon_core::schema::Metadata;
+    use pennon_core::{FieldId, Version};
     use proptest::prelude::*;
 
     use super::super::options::CompactionOptions;
@@ -183,6 +190,31 @@ mod tests {
         assert_eq!(tasks(&fragments, &[], &settings(20)), [[2, 7]]);
         let excluded = Settings { excluded: [FragmentId(2)].into(), ..settings(100) };
         assert_eq!(tasks(&fragments, &[], &excluded), [[0, 1]]);
+    }
+
+    #[test]
+    fn files_of_version_0_1_are_rewritten_for_another_version() {
+        let file = DataFile {
+            path: "a.lance".into(),
+            fields: [FieldId(0)].into(),
+            column_indices: [].into(),
+            version: FileVersion::Legacy,
+            size: None,
+            base_id: None,
+        };
+        let old = |id| {
+            let files = vec![file.clone()];
+            Arc::new(Fragment { id: FragmentId(id), ..Fragment::new(files, 10) })
+        };
+        let fragments = [old(0), old(1), old(2)];
+        let none: Vec<Vec<u32>> = Vec::new();
+        assert_eq!(tasks(&fragments, &[], &settings(5)), none);
+        for (version, expected) in
+            [(FileVersion::V2_1, vec![vec![0], vec![1], vec![2]]), (FileVersion::Legacy, none)]
+        {
+            let settings = Settings { file_version: Some(version), ..settings(5) };
+            assert_eq!(tasks(&fragments, &[], &settings), expected);
+        }
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn sort(kind: IndexKind, batches: &[RecordBatch]) -> Result<SortedRows> {
 
 fn write(build: &Build, entries: &Entries) -> Result<Built> {
     let data_type = build.field.data_type();
-    let version = build.snapshot.manifest.file_version;
+    let version = build.snapshot.manifest.version_of_index_files();
     let sink = |name: &str| sink(&build.snapshot, build.uuid, name, build.durability);
     let written: Vec<WrittenFile<Box<dyn Sink>>> = match build.kind {
         IndexKind::BTree => {

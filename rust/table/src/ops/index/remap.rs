@@ -240,7 +240,7 @@ fn write(
     uuid: Uuid,
     durability: Durability,
 ) -> Result<Vec<WrittenFile<Box<dyn Sink>>>> {
-    let version = snapshot.manifest.file_version;
+    let version = snapshot.manifest.version_of_index_files();
     let now = |row: u64| now(segment, moves, row);
     match segment.open(snapshot)?.as_ref() {
         ScalarIndex::BTree(index) => {

@@ -50,7 +50,7 @@ pub(super) async fn run(build: Build, source: ZoneSource) -> Result<Built> {
         let name =
             if kind == pennon_index::IndexKind::ZoneMap { "zonemap.lance" } else { "bloomfilter.lance" };
         let sink = sink(&into, uuid, name, durability)?;
-        let mut writer = ZoneWriter::try_new(sink, of_file, into.manifest.file_version)?;
+        let mut writer = ZoneWriter::try_new(sink, of_file, into.manifest.version_of_index_files())?;
         kept.iter().try_for_each(|(index, fragments)| writer.copy(index, |id| fragments.contains(id)))?;
         Ok(writer)
     })

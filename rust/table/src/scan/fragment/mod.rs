@@ -157,8 +157,6 @@ impl FragmentReader {
         if let [field] = fields {
             return Ok(vec![self.read_one(field, ranges)?]);
         }
-        // Entries of files of version 0.1 name no columns: those would look like columns that are not there.
-        self.fragment.check_file_versions()?;
         let locations: Vec<FieldLocation> = fields.iter().map(|f| self.location(f)).collect();
         let mut arrays: Vec<Option<ArrayRef>> = vec![None; fields.len()];
         for file in 0..self.files.len() {
@@ -187,7 +185,6 @@ impl FragmentReader {
     }
 
     fn read_one(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
-        self.fragment.check_file_versions()?;
         match self.location(field) {
             FieldLocation::File(file) => self
                 .read_file(file, std::slice::from_ref(field), ranges)?
@@ -206,7 +203,6 @@ impl FragmentReader {
 
     /// An array of which only the nulls are right, for a leaf; large values are not read for it.
     pub(super) fn read_nulls(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
-        self.fragment.check_file_versions()?;
         match self.location(field) {
             FieldLocation::File(at) if !self.reads_blobs(std::slice::from_ref(field)) => {
                 let (file, open) = self.file_with(at, ranges)?;

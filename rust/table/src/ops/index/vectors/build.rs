@@ -124,7 +124,7 @@ fn finish(
     durability: Durability,
     tell: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Built> {
-    let version = snapshot.manifest.file_version;
+    let version = snapshot.manifest.version_of_index_files();
     let [index, auxiliary] =
         ["index.idx", "auxiliary.idx"].map(|name| sink(snapshot, uuid, name, durability));
     let (written, _) = builder.finish(index?, auxiliary?, version, inherited, tell)?;
