@@ -17,8 +17,10 @@ def utc(time: tuple[int, int]) -> datetime:
 
 
 def local(time: tuple[int, int]) -> datetime:
-    """A naive `datetime` in local time."""
-    return utc(time).astimezone().replace(tzinfo=None)
+    """A naive `datetime` in local time; `fold` tells an hour that comes a second time from the first."""
+    moment = utc(time)
+    naive = moment.astimezone().replace(tzinfo=None)
+    return naive if naive.astimezone(timezone.utc) == moment else naive.replace(fold=1)
 
 
 def instant(time: datetime | str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_tasks
-from pyspark_pennon.handle import TableHandle, version_time, version_times
+from pyspark_pennon.handle import TableHandle, in_utc, version_time, version_times
 from pyspark_pennon.retries import answered
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ class AdministrationMethods(TableHandle):
         import pennon
 
         table = self._open()
-        entry = table._native.version_info()
-        totals = entry["metadata"]
+        totals = table.get_version()["metadata"]
         created: datetime | None = None
         try:
             created = version_time(table.checkout_version(1))
@@ -353,14 +352,12 @@ def _data_files(table: Any) -> dict[tuple[str, int | None], int]:
 
 
 def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:
-    from pennon._time import utc
-
     numbers = [entry["version"] for entry in table.version_refs()]
     # One more than are shown, for the difference to the version before.
     if limit is not None and limit + 1 < len(numbers):
-        entries = [table.checkout_version(number)._native.version_info() for number in numbers[-limit - 1 :]]
+        entries = [table.checkout_version(number).get_version() for number in numbers[-limit - 1 :]]
     else:
-        entries = table._native.versions()
+        entries = table.versions()
     rows = []
     counts = {0: 0}
     for entry in entries:
@@ -370,7 +367,7 @@ def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:
             counts[version] = metrics["numRows"]
             if version - 1 in counts:
                 metrics["numRowsDifference"] = counts[version] - counts[version - 1]
-        rows.append((entry["version"], utc(entry["timestamp"]), metrics))
+        rows.append((version, in_utc(entry["timestamp"]), metrics))
     rows = rows[::-1][: limit or len(rows)]
     # Those of the versions that are left, as the rows are.
     transactions = [_transaction(found) for found in table.get_transactions(len(rows))] if rows else []

@@ -28,6 +28,7 @@ from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.needed_columns import needed_columns, other_rows
+from pyspark_pennon.orphans import settle
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, as_column, check_value, table_rows
@@ -293,12 +294,18 @@ def _results(
     schema = work.schema(table)
     size = len(missing) if checkpoint is None else 2 * parallelism(target.spark)
     if checkpoint is not None:
-        checkpoint.save(plan, results)
+        _save(checkpoint, plan, results)
     for start in range(0, len(missing), max(1, size)):
         results = [*results, *work.run(table, plan, schema, missing[start : start + size])]
         if checkpoint is not None:
-            checkpoint.save(plan, results)
+            _save(checkpoint, plan, results)
     return results
+
+
+def _save(checkpoint: Checkpoint, plan: Any, results: list[Any]) -> None:
+    """Record results; their files are no orphans, whatever happens then."""
+    checkpoint.save(plan, results)
+    settle(results)
 
 
 def _report(target: Target, table: Any) -> DataFrame:

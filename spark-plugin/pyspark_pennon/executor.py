@@ -22,6 +22,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
+from pyspark_pennon.orphans import current, files_of
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.progress import Done, progress_line
 from pyspark_pennon.spark_api import to_arrow
@@ -145,12 +146,14 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
     outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
     if count is not None and len(outcomes) != count:
         raise internal(f"Spark gave results of {len(outcomes)} of {count} tasks")
-    results = []
-    for number in sorted(outcomes):
-        is_result, value = pickle.loads(outcomes[number])
+    pairs = [pickle.loads(outcomes[number]) for number in sorted(outcomes)]
+    results = [value for is_result, value in pairs if is_result]
+    written = current()
+    if written is not None:
+        written.add(results)
+    for is_result, value in pairs:
         if not is_result:
             raise value
-        results.append(value)
     return results
 
 
@@ -211,15 +214,20 @@ class _Checks:
         The number of the last attempt that Spark makes of a task.
     done
         What results are added to, if somebody watches.
+    written
+        What files are added to, if the error of the verb names orphans.
     """
 
     release: str
     last_attempt: int
     done: Accumulator[Done] | None
+    written: Accumulator[dict[str, int]] | None
 
     @classmethod
     def of(cls, spark: SparkSession, done: Accumulator[Done] | None) -> _Checks:
-        return cls(installed_release(), _last_attempt(spark), done)
+        files = current()
+        written = None if files is None else files.accumulator(spark_context(spark))
+        return cls(installed_release(), _last_attempt(spark), done, written)
 
     def outcome(self, run: Callable[[], Any]) -> bytes:
         """The pickled result of a task, or its error unless another attempt may succeed."""
@@ -236,6 +244,9 @@ class _Checks:
             return _pickled(error)
         if self.done is not None:
             self.done.add(Done.of(result))
+        files = files_of(result)
+        if self.written is not None and files:
+            self.written.add(files)
         return pickled
 
 

@@ -5,7 +5,7 @@ table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.options import session_storage_options
@@ -44,13 +44,14 @@ class TableHandle:
 
 def version_times(table: Any) -> list[tuple[int, datetime]]:
     """Number and time, in UTC and to the microsecond, of each version that is left, oldest first."""
-    from pennon._time import utc
-
-    return [(entry["version"], utc(entry["timestamp"])) for entry in table._native.versions()]
+    return [(entry["version"], in_utc(entry["timestamp"])) for entry in table.versions()]
 
 
 def version_time(table: Any) -> datetime:
     """When a version was made, in UTC and to the microsecond."""
-    from pennon._time import utc
+    return in_utc(table.get_version()["timestamp"])
 
-    return utc(table._native.version_info()["timestamp"])
+
+def in_utc(time: datetime) -> datetime:
+    """The time in UTC of one that is naive and local."""
+    return time.astimezone(timezone.utc)

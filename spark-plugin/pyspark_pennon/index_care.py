@@ -25,6 +25,7 @@ from pyspark_pennon import index_models, tables
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.index_tasks import BuildSegment, MergeSegments
+from pyspark_pennon.orphans import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,33 +111,26 @@ def _planned(
     if len(groups) < 2 or len(index.field_names) != 1 or any(part.base_id is not None for part in index.segments):
         return None
     try:
-        return _with_parameters(table, read, index, groups, retrain=retrain)
+        return _with_parameters(table, index, groups, retrain=retrain)
     except (PennonError, LookupError, ValueError) as error:
         _log.info("The index %s of %s is taken care of on the driver: %s", index.name, read.uri, error)
         return None
 
 
-def _with_parameters(
-    table: Any, read: ReadOptions, index: Any, groups: list[list[int]], *, retrain: bool
-) -> _Plan | None:
-    from pennon.indices import IndexConfig
-
-    entries = _entries(table, index.name)
+def _with_parameters(table: Any, index: Any, groups: list[list[int]], *, retrain: bool) -> _Plan | None:
+    config = table.index_config(index.name)
+    entries = table.index_entries(index.name)
     live = [segment for segment in index.segments if segment.fragment_ids]
-    kind: Any = index.index_type
+    kind: Any = config.index_type
     parameters: Mapping[str, Any] | None = {}
     if kind in index_models.VALUE_KINDS:
-        given = index_models.value_parameters(table, read, index)
-        kind = IndexConfig(index_models.VALUE_KINDS[kind], given)
-    elif kind not in index_models.VECTOR_KINDS or not live:
+        kind = config
+    elif not live:
         return None
     elif retrain:
-        count = index_models.partitions(read, live[-1])
-        parameters = index_models.shared_model(
-            table, index.field_names[0], kind, {**index_models.vector_parameters(index), "num_partitions": count}
-        )
+        parameters = index_models.retrained(table, index.field_names[0], config)
     else:
-        parameters = index_models.model(read, index, live[-1])
+        parameters = index_models.model(config)
     if parameters is None:
         return None
     plan = _Plan(index.name, index.field_names[0], kind, groups, parameters)
@@ -148,15 +142,6 @@ def _with_parameters(
         covering = {segment.uuid for segment in live}
         return replace(plan, removed=entries, merged=[entry for entry in entries if entry.uuid in covering])
     return plan
-
-
-def _entries(table: Any, name: str) -> list[Any]:
-    """The entries of an index, in the order of the manifest."""
-    from pennon import _native
-    from pennon.transaction import index_of
-
-    (found,) = (index for index in _native.describe_indices(table._native) if index["name"] == name)
-    return [index_of(segment["entry"]) for segment in found["segments"]]
 
 
 def _built(
@@ -191,6 +176,7 @@ def _commit(read: ReadOptions, new: list[Any], removed: list[Any]) -> None:
     import pennon
 
     operation = pennon.LanceOperation.CreateIndex(new, removed)
-    pennon.LanceDataset.commit(
-        read.uri, operation, read_version=int(read.version or 0), storage_options=read.storage_options or None
-    )
+    with settled(new):
+        pennon.LanceDataset.commit(
+            read.uri, operation, read_version=int(read.version or 0), storage_options=read.storage_options or None
+        )

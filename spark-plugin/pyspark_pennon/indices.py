@@ -15,6 +15,7 @@ from pyspark_pennon.handle import TableHandle
 from pyspark_pennon.index_models import shared_model
 from pyspark_pennon.index_tasks import BuildSegment
 from pyspark_pennon.options import ReadOptions
+from pyspark_pennon.orphans import orphans_named, settled
 from pyspark_pennon.retries import retried
 
 if TYPE_CHECKING:
@@ -96,13 +97,15 @@ class IndexMethods(TableHandle):
             if tasks and shared is not None:
                 about = f"index {chosen} of {self._uri}"
                 segments = run_tasks(self._spark, tasks, about, progress=progress)
-                table.commit_existing_index_segments(chosen, column, segments)
+                with settled(segments):
+                    table.commit_existing_index_segments(chosen, column, segments)
             elif is_vector:
                 table.create_index(column, index_type, chosen, replace=True, **dict(parameters or {}))
             else:
                 table.create_scalar_index(column, kind, chosen)
 
-        retried(attempt, f"the index {chosen} of {self._uri}", is_repeatable=True)
+        with orphans_named(self._uri):
+            retried(attempt, f"the index {chosen} of {self._uri}", is_repeatable=True)
 
     def optimizeIndices(  # noqa: N802
         self, names: list[str] | None = None, *, retrain: bool = False, progress: bool | None = None
@@ -135,11 +138,12 @@ class IndexMethods(TableHandle):
             Others made, changed or dropped one of the indices during each of ten attempts.
         """
         read = ReadOptions(self._uri, self._storage_options)
-        retried(
-            lambda: index_care.optimize(self._spark, read, names, retrain=retrain, progress=progress),
-            f"the care of indices of {self._uri}",
-            is_repeatable=True,
-        )
+        with orphans_named(self._uri):
+            retried(
+                lambda: index_care.optimize(self._spark, read, names, retrain=retrain, progress=progress),
+                f"the care of indices of {self._uri}",
+                is_repeatable=True,
+            )
 
     def dropIndex(self, name: str) -> None:  # noqa: N802
         """Remove an index. Raises `pennon.NotFoundError` if none has the name."""

@@ -27,6 +27,7 @@ from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
 from pyspark_pennon.new_columns import missing_fields
+from pyspark_pennon.orphans import orphans_named
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import Target, check_columns
 from pyspark_pennon.schema import SYSTEM_COLUMNS
@@ -136,7 +137,7 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        with described(self._target.spark, f"merge into {self._target.uri}"):
+        with described(self._target.spark, f"merge into {self._target.uri}"), orphans_named(self._target.uri):
             return self._with_source(MAX_LOSSES)
 
     def _with_source(self, attempts: int) -> DataFrame:

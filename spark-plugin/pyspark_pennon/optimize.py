@@ -20,6 +20,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.filters import conjunction
 from pyspark_pennon.frames import parallelism, read
+from pyspark_pennon.orphans import orphans_named, settled
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import as_column
 from pyspark_pennon.schema import ROW_ADDRESS
@@ -136,9 +137,9 @@ class OptimizeBuilder:
         Row(numFilesAdded=1, numFilesRemoved=24, ...)
         """
         totals = _Totals()
-        retried(
-            lambda: self._attempt(totals, options, progress), f"the compaction of {self._uri}", is_repeatable=True
-        )
+        what = f"the compaction of {self._uri}"
+        with orphans_named(self._uri):
+            retried(lambda: self._attempt(totals, options, progress), what, is_repeatable=True)
         metrics = (
             totals.files_added,
             totals.files_removed,
@@ -178,7 +179,8 @@ class OptimizeBuilder:
         from pennon.optimize import Compaction
 
         try:
-            totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
+            with settled(results):
+                totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
         except pennon.CommitUnknownError as unknown:
             # Planned again, on the newest version: what was committed is no longer there to be compacted.
             return unknown

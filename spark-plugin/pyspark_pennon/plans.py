@@ -7,9 +7,6 @@ pickled function of the tasks, never in an option of a data source or in a schem
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -27,8 +24,6 @@ MOST_BYTES = 4 << 30
 """Spark broadcasts nothing of this size, so no estimate needs to be larger."""
 
 LONG_BYTES = 8
-
-_DATA_FILE = re.compile(rb"[\w-]+\.lance")
 
 
 @dataclass(frozen=True)
@@ -114,16 +109,6 @@ def check_release(driver: str) -> None:
             f"The driver has {driver}, but this executor has {found}: install one version of the wheels pennon and "
             "pyspark-pennon on the driver and on all executors"
         )
-
-
-def file_names(result: Any) -> list[str]:
-    """The data files that the result of a task is about, for messages."""
-    fragments = getattr(result, "new_fragments", None)
-    if fragments is not None:
-        return [file.path for fragment in fragments for file in fragment.files]
-    written = json.loads(result.json()).get("written")
-    found = _DATA_FILE.findall(base64.b64decode(written)) if written else []
-    return [name.decode() for name in dict.fromkeys(found)]
 
 
 def numbered(

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from pyspark_pennon.orphans import settled
+
 MAX_ATTEMPTS = 10
 """The most attempts of a verb; a conflict with another writer starts the next one."""
 
@@ -106,9 +108,10 @@ def committed(
     pennon.CommitUnknownError
         The answers of all attempts were lost.
     """
-    return answered(
-        lambda: plan.commit(results, properties=properties), f"the commit of {plan.uuid}", attempts=attempts
-    )
+    with settled([*plan.kept, *results]):
+        return answered(
+            lambda: plan.commit(results, properties=properties), f"the commit of {plan.uuid}", attempts=attempts
+        )
 
 
 def answered(commit: Callable[[], T], what: str, *, attempts: int = COMMIT_ATTEMPTS) -> T:

@@ -23,6 +23,7 @@ from pyspark_pennon.indices import IndexMethods
 from pyspark_pennon.merge import MergeBuilder
 from pyspark_pennon.optimize import OptimizeBuilder
 from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.orphans import orphans_named
 from pyspark_pennon.references import ReferenceMethods
 from pyspark_pennon.row_changes import Target, delete_rows, take_rows, update_rows, update_rows_where
 
@@ -186,7 +187,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         >>> table.delete("dep_time IS NULL OR lower(carrier) = 'oo'").first()["num_deleted_rows"]
         8255
         """
-        return delete_rows(self._target(), condition)
+        with orphans_named(self._uri):
+            return delete_rows(self._target(), condition)
 
     def update(
         self,
@@ -218,7 +220,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition
-        return update_rows_where(self._target(), condition, set or {})  # type: ignore[arg-type]
+        with orphans_named(self._uri):
+            return update_rows_where(self._target(), condition, set or {})  # type: ignore[arg-type]
 
     updateExpr = update  # noqa: N815 - Delta's name for text values
     """The same: text is an expression in any case."""
@@ -264,7 +267,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         pennon.InvalidInputError
             An id occurs twice, or the table has no such column.
         """
-        return update_rows(self._target(), data)
+        with orphans_named(self._uri):
+            return update_rows(self._target(), data)
 
     def addColumns(  # noqa: N802
         self,
@@ -325,7 +329,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         else:
             given = {"readColumns": readColumns, "batchSize": batchSize}
             work = Expressions.of(self._target(), values, schema, given)
-        return add_columns(self._target(), work, checkpoint)
+        with orphans_named(self._uri):
+            return add_columns(self._target(), work, checkpoint)
 
     def updateColumnsFrom(self, data: DataFrame, on: str | Sequence[str]) -> DataFrame:  # noqa: N802
         """Give columns new values from a frame, by key, in one commit that writes these columns alone.
@@ -357,7 +362,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         >>> table.updateColumnsFrom(scores.select("id", "score"), on="id").first().num_updated_rows
         1200
         """
-        return update_columns_from(self._target(), data, [on] if isinstance(on, str) else list(on))
+        with orphans_named(self._uri):
+            return update_columns_from(self._target(), data, [on] if isinstance(on, str) else list(on))
 
     def _target(self) -> Target:
         return Target.of(self._spark, self._uri, self._storage_options, self._alias)

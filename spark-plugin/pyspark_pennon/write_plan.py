@@ -23,7 +23,8 @@ from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import exists
 from pyspark_pennon.new_columns import NewColumns, NewFragments, renumbered
-from pyspark_pennon.plans import ShippedPlan, check_release, file_names
+from pyspark_pennon.orphans import files_of, settle, settled
+from pyspark_pennon.plans import ShippedPlan, check_release
 from pyspark_pennon.retries import answered, committed
 from pyspark_pennon.storable import append_schema, new_table_schema
 
@@ -154,7 +155,7 @@ class WritePlan:
         done = {
             "num_inserted_rows": sum(result.rows for result in results),
             "num_deleted_rows": 0,
-            "num_files": sum(len(file_names(result)) for result in results),
+            "num_files": sum(len(files_of(result)) for result in results),
             "version": self.version,
         }
         if not results and plan.kind != "overwrite":
@@ -181,10 +182,11 @@ class WritePlan:
         fragments = [fragment for result in in_order for fragment in result.new_fragments]
         append = pennon.LanceOperation.Append(renumbered(fragments, self.schema, table))
         transaction = pennon.Transaction(int(table.version), append, uuid)
-        done = answered(
-            lambda: pennon.LanceDataset.commit(self.uri, transaction, **self.plan.reached()),
-            f"the commit of {uuid}",
-        )
+        with settled(results):
+            done = answered(
+                lambda: pennon.LanceDataset.commit(self.uri, transaction, **self.plan.reached()),
+                f"the commit of {uuid}",
+            )
         return int(done.version)
 
     def _append_to_new_table(self, planned: Any, results: list[Any]) -> Any:
@@ -196,6 +198,7 @@ class WritePlan:
         table = tables.find_table(self.uri, storage_options)
         status = None if table is None else table.commit_status(planned.uuid)
         if table is not None and status is not None and status.committed:
+            settle(results)
             return jobs.JobReport(sum(result.rows for result in results), table.checkout_version(status.version))
         if table is None or table.lance_schema != LanceSchema.from_pyarrow(self.schema):
             raise exists(
@@ -216,14 +219,3 @@ def result_of(text: str) -> Any:
     from pennon.jobs import TaskResult
 
     return NewFragments.from_json(text) or TaskResult.from_json(text)
-
-
-def orphans(uri: str, names: Iterable[str]) -> str:
-    """A sentence about files that no version refers to, which is logged as well; empty if there are none."""
-    found = sorted(names)
-    if not found:
-        return ""
-    shown = ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
-    text = f"{len(found)} data files of this write are left in {uri}/data, unused, until a cleanup: {shown}"
-    _log.warning("%s", text)
-    return text

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 
 from pyspark_pennon.errors import internal
-from pyspark_pennon.plans import file_names
+from pyspark_pennon.orphans import files_of, sentence
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import stored_columns
 from pyspark_pennon.workers import forget_archives
-from pyspark_pennon.write_plan import WritePlan, orphans, result_of
+from pyspark_pennon.write_plan import WritePlan, result_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,9 +75,8 @@ class Writer(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove nothing, and log what is left; a cleanup of the table removes it."""
         texts = [message.result for message in messages if isinstance(message, Written) and message.result]
-        names = [name for text in texts for name in file_names(result_of(text))]
         if not self._is_committed():
-            orphans(self.plan.uri, names)
+            sentence(self.plan.uri, files_of([result_of(text) for text in texts]))
 
     def _is_committed(self) -> bool:
         from pyspark_pennon import tables

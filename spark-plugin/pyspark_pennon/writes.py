@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.accumulators import Accumulator, AccumulatorParam
-
 from pyspark_pennon import tables
 from pyspark_pennon.errors import internal, invalid
-from pyspark_pennon.executor import described, typed_error, watched
+from pyspark_pennon.executor import described, spark_context, typed_error, watched
 from pyspark_pennon.options import WriteOptions, session_storage_options
-from pyspark_pennon.plans import file_names
+from pyspark_pennon.orphans import current, files_of, orphans_named
 from pyspark_pennon.progress import Done
 from pyspark_pennon.schema import quoted
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
 from pyspark_pennon.workers import mapped
-from pyspark_pennon.write_plan import WritePlan, orphans, result_of
+from pyspark_pennon.write_plan import WritePlan, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +145,7 @@ def write(
         table = tables.find_table(uri, options.storage_options)
         if table is not None:
             return nothing_done(table)
-    with described(df.sparkSession, f"write to {uri}"):
+    with described(df.sparkSession, f"write to {uri}"), orphans_named(uri):
         return _written(df, options, found_mode, replace_where, schema, max_tasks)
 
 
@@ -201,18 +199,17 @@ def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str
     check
         A boolean column that must be true in each row, and is not written.
     """
-    left, spark = _file_names(frame), frame.sparkSession
+    spark, files = frame.sparkSession, current()
+    left = None if files is None else files.accumulator(spark_context(spark))
     try:
         with watched(spark, f"write to {plan.uri}", None) as done:
             found = to_arrow(mapped(frame, _task(plan, check, left, done), "result string"))
         texts = [text for text in found.column("result").to_pylist() if text is not None]
+        if files is not None:
+            files.add([result_of(text) for text in texts])
         return plan.commit(texts)
     except Exception as error:
-        raised = typed_error(error)
-        note = orphans(plan.uri, left.value if left is not None else ())
-        if note and hasattr(raised, "add_note"):
-            raised.add_note(note)
-        raise raised from None
+        raise typed_error(error) from None
 
 
 def _task(
@@ -242,31 +239,12 @@ def _task(
         text = plan.write_partition(context.partitionId(), rows(batches))
         result = None if text is None else result_of(text)
         if result is not None and left is not None:
-            left.add(set(file_names(result)))
+            left.add(files_of(result))
         if done is not None:
             done.add(Done.of(result))
         yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["result"])
 
     return write_rows
-
-
-def _file_names(frame: DataFrame) -> Accumulator[set[str]] | None:
-    """Where finished tasks put the names of the files that they wrote, also those of a job that fails."""
-    try:
-        context = frame.sparkSession.sparkContext
-    except Exception:  # Spark Connect has no context
-        return None
-    return context.accumulator(set[str](), _Names())
-
-
-class _Names(AccumulatorParam[set[str]]):
-    """The union of sets of names."""
-
-    def zero(self, value: set[str]) -> set[str]:
-        return value & set()
-
-    def addInPlace(self, value: set[str], more: set[str]) -> set[str]:  # noqa: N802 - Spark's name
-        return value | more
 
 
 def refusal(count: int, part: str) -> str:

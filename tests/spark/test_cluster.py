@@ -70,14 +70,16 @@ def test_verbs_and_failures_on_a_local_cluster(tmp_path: Path) -> None:
 
 @contextmanager
 def standalone(folder: Path, workers: int) -> Iterator[str]:
-    """A master with workers of one core and 1 GB; gives its URL."""
+    """A master with workers of one core and 1 GB, each as on a host of its own; gives its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
     master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
-    commands = [master, *([*worker, "-d", str(folder / f"worker-{at}"), url] for at in range(workers))]
+    worker = ["worker.Worker", "--webui-port", "0", "-c", "1", "-m", "1g"]
+    hosts = [f"127.0.0.{at + 1}" for at in range(workers)]
+    own = [["--host", host, "-d", str(folder / f"worker-{at}"), url] for at, host in enumerate(hosts)]
+    commands = [master, *([*worker, *arguments] for arguments in own)]
     started: list[subprocess.Popen[str]] = []
     try:
         for at, (name, *arguments) in enumerate(commands):
@@ -115,6 +117,15 @@ def test_verbs_and_failures_on_a_standalone_master(tmp_path: Path) -> None:
     with standalone(tmp_path, workers=2) as url:
         output = run(url, tmp_path, "verbs", "failures")
     assert output.count("an executor killed") == 3, output
+
+
+def test_speculative_twins(tmp_path: Path) -> None:
+    """Spark starts a twin of a slow task on another host only, so the two workers have an address each."""
+    settings = {"": "true", ".interval": "100ms", ".quantile": "0.5", ".multiplier": "1.1"}
+    conf = " ".join(f"spark.speculation{name}={value}" for name, value in settings.items())
+    with standalone(tmp_path, workers=2) as url:
+        output = run(url, tmp_path, "twins", PENNON_TEST_CONF=conf)
+    assert output.count("the twin of a slow task was first") == 2, output
 
 
 SECRET = "FAKE5ECRET"

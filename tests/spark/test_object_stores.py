@@ -144,18 +144,25 @@ def test_a_driver_is_killed_next_to_s3(spark: SparkSession, cloud: Cloud, when: 
 
 @long
 def test_two_spark_jobs_and_the_reference_in_s3(cloud: Cloud) -> None:
-    uri, commits = new_uri(), 12
+    uri, commits = new_uri(), 50
     make(uri, cloud)
     jobs = [("spark", "a"), ("spark", "b"), ("reference", "c")]
     writers = [started(kind, uri, name, str(commits), **environment(cloud)) for kind, name in jobs]
     outputs = [ended(process) for process in writers]
-    expected = {"old", "other"}
-    for process, (output, errors) in zip(writers, outputs, strict=True):
+    expected = {"old": 1, "other": 2}
+    for process, (output, errors), (kind, name) in zip(writers, outputs, jobs, strict=True):
         assert process.returncode == 0, errors[-3000:]
         assert len(output.split()) == commits
-        for word in output.split():
-            (expected.add if word[0] == "+" else expected.discard)(word[1:])
-    assert set(rows(uri, cloud)) == expected
+        for at, word in enumerate(output.split()):
+            key = word[1:]
+            if word[0] == "-":
+                del expected[key]
+                continue
+            expected[key] = at
+            # Each second change of a Spark job, a merge, updates the row of the one before.
+            if kind == "spark" and at % 3 == 1:
+                expected[f"{name}-{at - 1}"] = 1000 + at
+    assert rows(uri, cloud) == expected
     assert pennon.dataset(uri, storage_options=cloud.storage_options).version == 1 + 3 * commits
 
 

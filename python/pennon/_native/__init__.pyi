@@ -119,6 +119,7 @@ from pennon._native._vector_indices import VectorStatisticsParts as VectorStatis
 from pennon._native._vector_indices import create_vector_index as create_vector_index
 from pennon._native._vector_indices import create_vector_index_segment as create_vector_index_segment
 from pennon._native._vector_indices import train_vector_index as train_vector_index
+from pennon._native._vector_indices import vector_index_model as vector_index_model
 from pennon._native._vector_indices import vector_index_statistics as vector_index_statistics
 from pennon._native._verify import FindingParts as FindingParts
 from pennon._native._verify import ReportParts as ReportParts
@@ -205,6 +206,7 @@ __all__ = [
     "update_columns_in_fragment",
     "update_found",
     "update_rows",
+    "vector_index_model",
     "vector_index_statistics",
     "verify",
     "verify_table",

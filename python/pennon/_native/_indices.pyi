@@ -61,6 +61,7 @@ class IndexDescriptionParts(TypedDict):
 
 class IndexStatisticsParts(TypedDict):
     num_pages: int | None
+    page_rows: int | None
     min: str | None
     max: str | None
     num_bitmaps: int | None

@@ -10,9 +10,11 @@ from typing import Any, TypedDict
 from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon.bitmap import Bitmap
-from pennon.errors import NotFoundError
+from pennon.errors import NotFoundError, UnsupportedError
 from pennon.indices._builder import IndicesBuilder
 from pennon.indices._models import IvfModel, PqModel
+from pennon.indices._vector_request import MADE_VECTOR_KINDS
+from pennon.transaction import Index, index_of
 
 __all__ = [
     "IndexConfig",
@@ -185,6 +187,50 @@ def _vector_segment(parts: _native.VectorStatisticsParts) -> dict[str, Any]:
     }
 
 
+_MADE = {
+    "BTree": "BTREE",
+    "Bitmap": "BITMAP",
+    "LabelList": "LABEL_LIST",
+    "ZoneMap": "ZONEMAP",
+    "BloomFilter": "BLOOMFILTER",
+}
+"""Kinds over values that are made, and how they are asked for."""
+_PARAMETERS = {"page_rows": "zone_size", "rows_per_zone": "rows_per_zone", "number_of_items": "number_of_items"}
+_HINTS = ("max_iters", "sample_rate")
+
+
+def config(table: _native.Dataset, name: str) -> IndexConfig:
+    """What another segment of an index is made with. Raises `NotFoundError` or `UnsupportedError`."""
+    index = _described(table, name)
+    if index["vectors"] is not None and index["kind"] in MADE_VECTOR_KINDS:
+        return IndexConfig(index["kind"], _vector_parameters(table, name, index["vectors"]))
+    if index["kind"] not in _MADE:
+        raise UnsupportedError(f"The index {name!r} is of the kind {index['kind']}, of which none are made")
+    figures: dict[str, Any] = dict(next(iter(_native.index_statistics(table, name)), {}))
+    found = {key: figures.get(figure) for figure, key in _PARAMETERS.items()}
+    if figures.get("number_of_items") is not None:
+        found["probability"] = figures["probability"]
+    return IndexConfig(_MADE[index["kind"]], {key: value for key, value in found.items() if value is not None})
+
+
+def _vector_parameters(table: _native.Dataset, name: str, parts: _native.VectorDetailsParts) -> dict[str, Any]:
+    details = _vector_details(parts)
+    found: dict[str, Any] = {"metric": details["metric_type"].lower()}
+    hints = details["runtime_hints"]
+    found |= {hint: int(hints[f"lance.ivf.{hint}"]) for hint in _HINTS if f"lance.ivf.{hint}" in hints}
+    if "hnsw" in details:
+        graph = details["hnsw"]
+        found |= {"m": graph["max_connections"], "ef_construction": graph["construction_ef"]}
+        found["max_level"] = graph["max_level"]
+    compression = details.get("compression", {})
+    if compression.get("type") == "pq":
+        found |= {key: compression[key] for key in ("num_bits", "num_sub_vectors")}
+    for key, array in (_native.vector_index_model(table, name) or {}).items():
+        if array is not None:
+            found[key] = array
+    return found
+
+
 def information(parts: _native.IndexDescriptionParts) -> Iterable[IndexInformation]:
     """The segments of an index."""
     for segment in parts["segments"]:
@@ -200,17 +246,26 @@ def information(parts: _native.IndexDescriptionParts) -> Iterable[IndexInformati
         }
 
 
-def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
-    """Figures about an index. Raises `NotFoundError`."""
+def _described(table: _native.Dataset, name: str) -> _native.IndexDescriptionParts:
     found = [index for index in _native.describe_indices(table) if index["name"] == name]
     if not found:
         raise NotFoundError(f'Index "{name}" not found')
-    (index,) = found
+    return found[0]
+
+
+def entries(table: _native.Dataset, name: str) -> list[Index]:
+    """The entries of an index, in the order of the manifest. Raises `NotFoundError`."""
+    return [index_of(segment["entry"]) for segment in _described(table, name)["segments"]]
+
+
+def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
+    """Figures about an index. Raises `NotFoundError`."""
+    index = _described(table, name)
     if index["vectors"] is not None:
         segments = [_vector_segment(segment) for segment in _native.vector_index_statistics(table, name)]
     else:
         segments = [
-            {figure: value for figure, value in segment.items() if value is not None}
+            {figure: value for figure, value in segment.items() if value is not None and figure != "page_rows"}
             for segment in _native.index_statistics(table, name)
         ]
     made = [segment["entry"]["created_at"] for segment in index["segments"]]

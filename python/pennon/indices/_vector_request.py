@@ -13,7 +13,8 @@ from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 if TYPE_CHECKING:
     from pennon._native import VectorIndexRequest
 
-KINDS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ", "IVF_RQ")
+MADE_VECTOR_KINDS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
+KINDS = (*MADE_VECTOR_KINDS, "IVF_RQ")
 # Whole numbers that are given by their name alone.
 _NUMBERS = ("num_bits", "max_iters", "sample_rate", "m", "ef_construction", "max_level")
 _HINTS = ("index_file_version", "kmeans_redos", "prefetch_distance")

@@ -57,6 +57,16 @@ class TaskResult:
         """Bytes of the data files that were written."""
         return self._native.bytes
 
+    @property
+    def files(self) -> dict[str, int]:
+        """The files that the task wrote: bytes by the path below the table.
+
+        No version refers to them until the job is committed. If it never is, they are orphans, which
+        [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions] removes once they are seven days old. Blobs
+        in files of their own are not among them: they are in the folder with the name of their data file.
+        """
+        return dict(self._native.files)
+
     def json(self) -> str:
         """The result as JSON."""
         return self._native.to_json()

@@ -107,6 +107,7 @@ impl TryFrom<IndexDescription> for DescriptionParts {
 #[derive(Default, IntoPyObject)]
 pub(crate) struct StatisticsParts {
     num_pages: Option<u64>,
+    page_rows: Option<u64>,
     min: Option<String>,
     max: Option<String>,
     num_bitmaps: Option<u64>,
@@ -123,8 +124,9 @@ pub(crate) struct StatisticsParts {
 impl From<SegmentStatistics> for StatisticsParts {
     fn from(statistics: SegmentStatistics) -> Self {
         match statistics {
-            SegmentStatistics::BTree { pages, bounds } => Self {
+            SegmentStatistics::BTree { pages, page_rows, bounds } => Self {
                 num_pages: Some(pages),
+                page_rows: Some(page_rows),
                 min: bounds.as_ref().map(|(min, _)| min.clone()),
                 max: bounds.map(|(_, max)| max),
                 ..Self::default()

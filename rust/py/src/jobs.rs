@@ -271,4 +271,10 @@ impl TaskResult {
     fn bytes(&self) -> u64 {
         self.0.bytes()
     }
+
+    /// Path and bytes of each.
+    #[getter]
+    fn files(&self) -> Vec<(String, u64)> {
+        self.0.files().iter().map(|file| (file.path.clone(), file.bytes)).collect()
+    }
 }

@@ -137,6 +137,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(vector_indices::create_vector_index, module)?)?;
     module.add_function(wrap_pyfunction!(vector_indices::create_vector_index_segment, module)?)?;
     module.add_function(wrap_pyfunction!(vector_indices::train_vector_index, module)?)?;
+    module.add_function(wrap_pyfunction!(vector_indices::vector_index_model, module)?)?;
     module.add_function(wrap_pyfunction!(vector_indices::vector_index_statistics, module)?)?;
     module.add_function(wrap_pyfunction!(indices::commit_index_segments, module)?)?;
     module.add_function(wrap_pyfunction!(indices::merge_index_segments, module)?)?;

@@ -8,7 +8,7 @@ use arrow_pyarrow::ToPyArrow;
 use pennon_core::wire::index_parts::parse_uuid;
 use pennon_core::wire::vector_index::{StorageDetails, VectorIndexDetails};
 use pennon_core::{Error, FragmentId};
-use pennon_table::ops::index::{NewVectorIndex, VectorParameters, VectorStatistics};
+use pennon_table::ops::index::{NewVectorIndex, VectorModel, VectorParameters, VectorStatistics};
 use pyo3::prelude::*;
 
 use crate::arrow::ArrayElements;
@@ -191,6 +191,17 @@ pub(crate) struct ModelParts<'py> {
     pq_codebook: Option<Bound<'py, PyAny>>,
 }
 
+impl<'py> ModelParts<'py> {
+    fn of(py: Python<'py>, model: &VectorModel) -> PyResult<Self> {
+        let parts = model.centroids().and_then(|centroids| Ok((centroids, model.codebook()?)));
+        let (centroids, codebook) = parts.map_err(|error| to_py(py, &error))?;
+        Ok(Self {
+            ivf_centroids: centroids.to_data().to_pyarrow(py)?,
+            pq_codebook: codebook.map(|(codebook, ..)| codebook.to_data().to_pyarrow(py)).transpose()?,
+        })
+    }
+}
+
 /// What an index would be built with, from a sample of the vectors of some fragments; `None` for too few vectors.
 #[pyfunction]
 pub(crate) fn train_vector_index<'py>(
@@ -202,11 +213,18 @@ pub(crate) fn train_vector_index<'py>(
     let dataset = dataset.get(py)?;
     let new: NewVectorIndex = request.try_into().map_err(|error| to_py(py, &error))?;
     let fragments = fragments.map(|ids| ids.into_iter().map(FragmentId).collect());
-    let Some(model) = run(py, dataset.train_vector_index(&new, fragments))? else { return Ok(None) };
-    let parts = model.centroids().and_then(|centroids| Ok((centroids, model.codebook()?)));
-    let (centroids, codebook) = parts.map_err(|error| to_py(py, &error))?;
-    Ok(Some(ModelParts {
-        ivf_centroids: centroids.to_data().to_pyarrow(py)?,
-        pq_codebook: codebook.map(|(codebook, ..)| codebook.to_data().to_pyarrow(py)).transpose()?,
-    }))
+    let model = run(py, dataset.train_vector_index(&new, fragments))?;
+    model.map(|model| ModelParts::of(py, &model)).transpose()
+}
+
+/// What the newest segment of an index over vectors is built with; `None` if none covers anything.
+#[pyfunction]
+pub(crate) fn vector_index_model<'py>(
+    py: Python<'py>,
+    dataset: &Dataset,
+    name: &str,
+) -> PyResult<Option<ModelParts<'py>>> {
+    let dataset = dataset.get(py)?;
+    let model = run(py, dataset.vector_index_model(name))?;
+    model.map(|model| ModelParts::of(py, &model)).transpose()
 }

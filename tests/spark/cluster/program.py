@@ -283,7 +283,7 @@ def failures(spark: SparkSession, folder: Path) -> None:
 
         return run
 
-    # Spark starts speculative twins on another host only: here each task has one that wrote its files, too.
+    # Spark starts speculative twins on another host only, see `twins`: here each task has one that wrote its files.
     with Replaced(row_changes, "run_partitions", repeated):
         one.table.update("id < 100", {"n": "n + 1"})
     one.rows.update({at: (one.rows[at][0] + 1, one.rows[at][1]) for at in range(100)})
@@ -291,6 +291,84 @@ def failures(spark: SparkSession, folder: Path) -> None:
     assert orphaned(one) > orphans
     if "://" in one.uri:
         return
+    one.table.vacuum()
+    assert not orphaned(one)
+    one.check("vacuum", 0)
+
+
+def slow_once(folder: Path) -> None:
+    """The first attempt that comes here waits until it is killed; all leave a mark with their numbers."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    name = f"{context.stageId()}-{context.partitionId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
+    folder.mkdir(exist_ok=True)
+    (folder / name).touch()
+    if context.attemptNumber():
+        return
+    try:
+        os.close(os.open(folder / "slow", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    (folder / "slow").write_text(name)
+    time.sleep(100)
+
+
+def twin_came_first(folder: Path) -> None:
+    """The slow attempt of a task has one twin, which is another attempt of the same task."""
+    stage, partition, attempt, number = (folder / "slow").read_text().split("-")
+    assert attempt == "0"
+    attempts = [path.name.split("-") for path in folder.glob(f"{stage}-{partition}-*")]
+    twins = [found[2] for found in attempts if found[3] != number]
+    assert twins == ["1"], attempts
+
+
+def twins(spark: SparkSession, folder: Path) -> None:
+    """Tasks whose first attempt is slow, so that Spark starts a twin, which finishes first: each row is there once,
+    and files that the slow attempt wrote are orphans.
+    """
+    one = Checked(spark, str(folder / "twins"))
+    one.create(300, 3)
+
+    def slow_at_its_end(marks: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
+        def rows(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from batches
+            slow_once(marks)
+
+        return rows
+
+    marks = folder / "append"
+    frame = numbers(spark, 300, 420, 4)
+    write(frame.mapInArrow(slow_at_its_end(marks), frame.schema), one.uri, mode="append")
+    twin_came_first(marks)
+    one.rows.update({at: (at % 7, f"row {at}") for at in range(300, 420)})
+    one.check("append, the twin of a slow task was first")
+    orphans = orphaned(one)
+
+    def slow_after(marks: Path) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def change(call: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*given: Any) -> Any:
+                done = call(*given)
+                slow_once(marks)
+                return done
+
+            return run
+
+        return change
+
+    merge_attempt.LEAST_ROWS_PER_TASK = 20
+    marks = folder / "merge"
+    source = spark.range(250, 500, 1, 2).selectExpr("id", "5L AS n", "'merged' AS text").alias("s")
+    merging = one.table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    with Replaced(merge_attempt, "run_partitions", slow_after(marks)):
+        metrics = merging.execute().first()
+    twin_came_first(marks)
+    assert (metrics.num_updated_rows, metrics.num_inserted_rows) == (170, 80)
+    one.rows.update(dict.fromkeys(range(250, 500), (5, "merged")))
+    one.check("merge, the twin of a slow task was first")
+    assert orphaned(one) > orphans
+
     one.table.vacuum()
     assert not orphaned(one)
     one.check("vacuum", 0)
@@ -378,7 +456,7 @@ def error_of(work: Callable[[], Any]) -> str:
     raise AssertionError("it does not fail")
 
 
-PARTS = {"verbs": verbs, "failures": failures, "secrets": secrets}
+PARTS = {"verbs": verbs, "failures": failures, "secrets": secrets, "twins": twins}
 
 if __name__ == "__main__":
     STARTED = time.monotonic()

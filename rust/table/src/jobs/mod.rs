@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::Timestamp;
+use pennon_core::manifest::{DataFile, Timestamp};
 use pennon_core::{Error, FragmentId, Result, Version};
 use tracing::instrument;
 
@@ -114,6 +114,23 @@ pub struct Task {
     pub slices: Vec<FragmentSlice>,
 }
 
+/// A file that a task wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its path below the root of the table.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl WrittenFile {
+    /// Data files of the table's own root.
+    fn of<'a>(files: impl Iterator<Item = &'a DataFile>) -> Vec<Self> {
+        let own = files.filter(|file| file.base_id.is_none());
+        own.map(|file| Self { path: format!("data/{}", file.path), bytes: file.size.unwrap_or(0) }).collect()
+    }
+}
+
 /// What a task did.
 #[derive(Debug, Clone)]
 pub struct TaskResult {
@@ -124,6 +141,7 @@ pub struct TaskResult {
     /// Rows of the version that go, or that go on in what was written.
     pub(crate) rows: RowsByFragment,
     pub(crate) written: Option<WrittenFragments>,
+    pub(crate) files: Vec<WrittenFile>,
     /// What a merge found besides, or changes of rows.
     pub(crate) merged: Option<MergedPart>,
     /// What a verification found.
@@ -138,6 +156,7 @@ impl PartialEq for TaskResult {
             && self.slices == other.slices
             && key(self) == key(other)
             && written(self) == written(other)
+            && self.files == other.files
             && self.merged == other.merged
             && self.findings == other.findings
     }
@@ -244,7 +263,19 @@ impl TaskResult {
     fn of(task: &Task, rows: RowsByFragment, written: Option<WrittenFragments>) -> Self {
         let Task { pin, number, slices, .. } = task;
         let (uuid, version, slices) = (pin.uuid.clone(), pin.version, slices.clone());
-        Self { uuid, version, number: *number, slices, rows, written, merged: None, findings: Vec::new() }
+        let fragments = written.iter().flat_map(|written| &written.fragments);
+        let files = WrittenFile::of(fragments.flat_map(|fragment| &fragment.files));
+        Self {
+            uuid,
+            version,
+            number: *number,
+            slices,
+            rows,
+            written,
+            files,
+            merged: None,
+            findings: Vec::new(),
+        }
     }
 
     /// The number of the task.
@@ -264,5 +295,11 @@ impl TaskResult {
     /// Bytes of the data files that were written.
     pub fn bytes(&self) -> u64 {
         self.written.as_ref().map_or(0, |written| written.bytes)
+    }
+
+    /// The files that the task wrote, for orphans to be named where the job is not committed. Tasks write data files only:
+    /// deletion files are written by the commit. Blobs in files of their own go with their data file.
+    pub fn files(&self) -> &[WrittenFile] {
+        &self.files
     }
 }

@@ -11,7 +11,7 @@ use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
 use super::commit::new_files;
-use super::{ChangeWork, ColumnsWork, Task, TaskResult, Work};
+use super::{ChangeWork, ColumnsWork, Task, TaskResult, Work, WrittenFile};
 use crate::dataset::Dataset;
 use crate::ops::NewColumns;
 use crate::ops::merge_insert::MergeResult;
@@ -209,10 +209,10 @@ impl Task {
         schema: Schema,
         rows: u64,
     ) -> TaskResult {
-        let sizes = |fragment| new_files(dataset, fragment).filter_map(|file| file.size).sum::<u64>();
-        let bytes = fragments.iter().map(sizes).sum();
+        let files = WrittenFile::of(fragments.iter().flat_map(|fragment| new_files(dataset, fragment)));
+        let bytes = files.iter().map(|file| file.bytes).sum();
         let written = WrittenFragments { rows, bytes, ..WrittenFragments::of(schema, fragments) };
-        TaskResult::of(self, RowsByFragment::new(), Some(written))
+        TaskResult { files, ..TaskResult::of(self, RowsByFragment::new(), Some(written)) }
     }
 
     /// Those of all rows of a merge's source that belong to this task: for tasks that are each given all of them.

@@ -30,7 +30,7 @@ use self::columns::{ColumnsWorkJson, JoinJson};
 use self::compact::CompactJson;
 use self::merge::{MergeJson, MergedJson};
 use self::verify::FindingJson;
-use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work};
+use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work, WrittenFile};
 use crate::scan::Projection;
 use crate::session::CreateOptions;
 use crate::write::WrittenFragments;
@@ -136,6 +136,9 @@ struct ResultJson {
     rows: Vec<RowsJson>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     written: Option<String>,
+    /// Path and bytes of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    files: Vec<(String, u64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     merged: Option<MergedJson>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -382,6 +385,7 @@ impl TryFrom<&TaskResult> for ResultJson {
             slices: result.slices.iter().map(Into::into).collect(),
             rows: rows_json(&result.rows)?,
             written: result.written.as_ref().map(|written| BASE64.encode(written.encode())),
+            files: result.files.iter().map(|file| (file.path.clone(), file.bytes)).collect(),
             merged: result.merged.as_ref().map(TryInto::try_into).transpose()?,
             findings: result.findings.iter().map(Into::into).collect(),
         })
@@ -399,6 +403,7 @@ impl TryFrom<ResultJson> for TaskResult {
             slices: json.slices.into_iter().map(Into::into).collect(),
             rows: rows_of(json.rows)?,
             written: json.written.map(|text| written(&text, "written fragments")).transpose()?,
+            files: json.files.into_iter().map(|(path, bytes)| WrittenFile { path, bytes }).collect(),
             merged: json.merged.map(TryInto::try_into).transpose()?,
             findings: json.findings.into_iter().map(Into::into).collect(),
         })

@@ -8,7 +8,7 @@ use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::VectorIndexDetails;
 use pennon_core::{Error, Result};
 use pennon_datafile::statistics::Bound;
-use pennon_index::{IndexKind, ScalarIndex, VectorIndexKind};
+use pennon_index::{IndexKind, ScalarIndex, VectorIndexKind, VectorModel};
 use roaring::RoaringBitmap;
 
 use super::vectors::VectorStatistics;
@@ -38,6 +38,8 @@ pub enum SegmentStatistics {
     BTree {
         /// Number of pages.
         pages: u64,
+        /// Rows of a page, at most.
+        page_rows: u64,
         /// The smallest and the largest value as text; temporal values as the numbers that are stored.
         bounds: Option<(String, String)>,
     },
@@ -108,6 +110,7 @@ impl Dataset {
             Ok(match segment.open(snapshot)?.as_ref() {
                 ScalarIndex::BTree(index) => SegmentStatistics::BTree {
                     pages: index.num_pages() as u64,
+                    page_rows: index.page_rows(),
                     bounds: segment
                         .with_pages(snapshot, |pages| index.bounds(pages))?
                         .map(|(min, max)| (text(&min), text(&max))),
@@ -146,6 +149,14 @@ impl Dataset {
     /// Errors: `NotFound` for a name that no index has; those of reading.
     pub async fn vector_index_statistics(&self, name: &str) -> Result<Vec<VectorStatistics>> {
         self.each_segment(name, vectors::statistics).await
+    }
+
+    /// What the newest segment of an index over vectors is built with, of those that can be read and cover something; `None`
+    /// if there is none.
+    ///
+    /// Errors: `NotFound` for a name that no index has; those of reading.
+    pub async fn vector_index_model(&self, name: &str) -> Result<Option<Arc<VectorModel>>> {
+        Ok(self.each_segment(name, vectors::model).await?.pop())
     }
 
     async fn each_segment<T: Send + 'static>(

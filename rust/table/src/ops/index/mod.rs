@@ -32,7 +32,7 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{CreateIndex, Operation};
 use pennon_core::{Error, Result};
-pub use pennon_index::IndexKind;
+pub use pennon_index::{IndexKind, VectorModel};
 pub(crate) use remap::{RemappedIndices, follows_moves, moves_of, remap};
 use tracing::instrument;
 pub use vectors::{NewVectorIndex, VectorParameters, VectorStatistics};

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::VectorIndexDetails;
 use pennon_core::{Error, Result};
-use pennon_index::{Metric, VectorIndexKind};
+use pennon_index::{Metric, VectorIndexKind, VectorModel};
 use uuid::Uuid;
 
 use super::remake::{details_of, kind_of};
@@ -73,6 +73,11 @@ pub(in crate::ops::index) fn statistics(snapshot: &Snapshot, segment: &Segment) 
         product,
         bounds: index.model().bounds(),
     })
+}
+
+/// What a segment is built with. Blocks on the store.
+pub(in crate::ops::index) fn model(snapshot: &Snapshot, segment: &Segment) -> Result<Arc<VectorModel>> {
+    Ok(Arc::clone(segment.open_vectors(snapshot)?.model()))
 }
 
 /// Reads all partitions into the session, as many as there is room for. Blocks on the store.
