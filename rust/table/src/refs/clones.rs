@@ -33,6 +33,13 @@ pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
             let bytes = store.get(&path).await?;
             let file: CloneFile = serde_json::from_slice(&bytes)
                 .map_err(|e| Error::corrupt(format!("not the record of a clone: {e}")).with_source(e))
+                .and_then(|file: CloneFile| {
+                    // An address that nothing can open.
+                    Store::open(&file.path, store.options()).map_err(|e| {
+                        Error::corrupt(format!("the clone {:?}: {e}", file.path)).with_source(e)
+                    })?;
+                    Ok(file)
+                })
                 .in_file(|| store.full_path(&path))?;
             Ok(file.path)
         };
