@@ -228,6 +228,28 @@ def test_addresses_below_a_base(tmp_path: Path) -> None:
     check_equal(uri, EXTERNAL)
 
 
+@pytest.mark.parametrize("path", ["../top", "/topto", "a/../x"])
+def test_addresses_that_leave_their_base(tmp_path: Path, path: str) -> None:
+    """The file is at hand, and still not read."""
+    uri, base = str(tmp_path / "t"), tmp_path / "base"
+    (base / "a").mkdir(parents=True)
+    for name in ("base/letter", "top", "base/x"):
+        (tmp_path / name).write_bytes(b"bytes")
+    blobs = pa.table({"b": blob_array([Blob.from_uri((base / "letter").as_uri())])})
+    bases = [lance.DatasetBasePath(base.as_uri(), name="base")]
+    lance.write_dataset(blobs, uri, data_storage_version="2.2", initial_bases=bases)
+    check_equal(uri, [b"bytes"])
+    data = next(Path(uri).glob("data/*.lance"))
+    assert b"letter" in data.read_bytes()
+    data.write_bytes(data.read_bytes().replace(b"letter", path.encode()))
+    for call in (
+        lambda table: table.to_table(blob_handling="all_binary"),
+        lambda table: table.take_blobs("b", indices=[0])[0].readall(),
+    ):
+        with pytest.raises(pennon.CorruptError, match="is not inside the table"):
+            call(pennon.dataset(uri))
+
+
 def test_copies_of_addresses(tmp_path: Path) -> None:
     uri, data = str(tmp_path / "t"), pa.table({"b": blob_array(external(tmp_path / "far"))})
     pennon.write_dataset(data, uri, external_blob_mode="ingest")

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use super::{DataFile, Fragment, IndexMetadata, Manifest, naming};
-use crate::Version;
+use crate::{Error, Result, Version};
 
 /// A file that a writer of the format makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +213,31 @@ pub fn beyond_fragments<'a>(
         size: None,
     });
     indices.chain(transaction)
+}
+
+/// Refuses a path that would leave the directory it is relative to, or that names no file in it. Errors: `Corrupt`.
+///
+/// ```
+/// use pennon_core::manifest::paths::check_inside;
+/// assert!(check_inside("part/x.lance").is_ok());
+/// assert!(check_inside("../x.lance").is_err());
+/// assert!(check_inside("/etc/passwd").is_err());
+/// ```
+pub fn check_inside(path: &str) -> Result<()> {
+    // Nearly all paths are plain names, and there are thousands: one pass for those.
+    let special = path.bytes().fold(false, |found, byte| found | matches!(byte, b'/' | b'\\' | b':' | b'\0'));
+    if !special && !matches!(path, "" | "." | "..") {
+        return Ok(());
+    }
+    let absolute =
+        path.starts_with(['/', '\\']) || path.contains("://") || path.as_bytes().get(1) == Some(&b':');
+    let climbs = path.split(['/', '\\']).any(|part| part == "..");
+    if matches!(path, "" | ".") || absolute || climbs || path.contains('\0') {
+        return Err(Error::corrupt(format!(
+            "path {path:?} is not inside the table: expected a relative path without `..`"
+        )));
+    }
+    Ok(())
 }
 
 /// 24 binary and 26 hex digits, or the hyphenated uuid of earlier writers.

@@ -9,6 +9,7 @@ use prost::Message;
 use super::table::data_fragment::{CreatedAtVersionSequence, LastUpdatedAtVersionSequence, RowIdSequence};
 use super::{decode_message, table};
 use crate::file::FileVersion;
+use crate::manifest::paths::check_inside;
 use crate::manifest::{DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
 use crate::{Error, FieldId, FragmentId, Result, Version};
 
@@ -151,9 +152,7 @@ impl TryFrom<table::DataFile> for DataFile {
     type Error = Error;
 
     fn try_from(wire: table::DataFile) -> Result<Self> {
-        if wire.base_id.is_none() {
-            check_inside(&wire.path)?;
-        }
+        check_inside(&wire.path)?;
         let version = FileVersion::from_manifest_numbers(wire.file_major_version, wire.file_minor_version)
             .map_err(|e| e.at(format!("data file {:?}", wire.path)))?;
         // Files of version 0.1 have no column indices.
@@ -190,24 +189,6 @@ impl From<&DataFile> for table::DataFile {
             base_id: file.base_id,
         }
     }
-}
-
-/// Refuses a path that would leave the directory it is relative to.
-pub(super) fn check_inside(path: &str) -> Result<()> {
-    // Nearly all paths are plain names, and there are thousands: one pass for those.
-    let special = path.bytes().fold(false, |found, byte| found | matches!(byte, b'/' | b'\\' | b':' | b'\0'));
-    if !special && !path.is_empty() && path != ".." {
-        return Ok(());
-    }
-    let absolute =
-        path.starts_with(['/', '\\']) || path.contains("://") || path.as_bytes().get(1) == Some(&b':');
-    let climbs = path.split(['/', '\\']).any(|part| part == "..");
-    if path.is_empty() || absolute || climbs || path.contains('\0') {
-        return Err(Error::corrupt(format!(
-            "path {path:?} is not inside the table: expected a relative path without `..`"
-        )));
-    }
-    Ok(())
 }
 
 impl TryFrom<table::DeletionFile> for DeletionFile {

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::cursor::{Cursor, Value};
-use super::data_fragment::{MAX_PHYSICAL_ROWS, check_inside};
+use super::data_fragment::MAX_PHYSICAL_ROWS;
 use crate::file::FileVersion;
 use crate::manifest::fragment_summary::{FileVersions, FragmentSummary, saturating};
-use crate::manifest::{BasePath, DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
+use crate::manifest::paths::check_inside;
+use crate::manifest::{DataFile, DeletionFile, DeletionFileType, Fragment, LineageSource};
 use crate::rows::VersionSequence;
 use crate::{FieldId, FragmentId, Version};
 
@@ -92,10 +93,10 @@ impl FragmentScanner {
         })
     }
 
-    /// What [`Self::read`] would read, in short; `None` if the general decoder has to look at it, for a base path that
-    /// is not among `bases` too.
-    pub(crate) fn check(&mut self, bytes: &Bytes, bases: &[BasePath]) -> Option<FragmentSummary> {
-        let known = |id: Option<u32>| id.is_none_or(|id| bases.iter().any(|base| base.id == id));
+    /// What [`Self::read`] would read, in short; `None` if the general decoder has to look at it, for a base path
+    /// whose id is not among `bases`, which ascend, too.
+    pub(crate) fn check(&mut self, bytes: &Bytes, bases: &[u32]) -> Option<FragmentSummary> {
+        let known = |id: Option<u32>| id.is_none_or(|id| bases.binary_search(&id).is_ok());
         let (mut versions, mut has_legacy_files) = (FileVersions::None, false);
         let (mut data_files, mut file_bytes, mut max_field_id) = (0_u32, 0_u64, FieldId::NO_PARENT);
         let head = walk(bytes, |file| {
@@ -226,9 +227,7 @@ fn data_file(file: &[u8]) -> Option<File<'_>> {
             _ => return None,
         }
     }
-    if base_id.is_none() {
-        check_inside(path).ok()?;
-    }
+    check_inside(path).ok()?;
     let version = FileVersion::from_manifest_numbers(major, minor).ok()?;
     Some(File { path, fields, indices, version, size, base_id })
 }

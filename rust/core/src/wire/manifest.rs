@@ -3,6 +3,7 @@
 //! Fragments are entries of bytes: they are checked here, decoded when they are read, and encoding copies those of
 //! unchanged fragments.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -64,7 +65,8 @@ fn decode(wire: table::Manifest, other: Option<&Manifest>) -> Result<Manifest> {
     if wire.version == 0 {
         return Err(Error::corrupt("its version is 0, the first is 1"));
     }
-    if wire.transaction_file.contains(['/', '\\', '\0']) {
+    let transaction_file = wire.transaction_file.as_str();
+    if transaction_file.contains(['/', '\\', '\0']) || matches!(transaction_file, "." | "..") {
         return Err(Error::corrupt(format!(
             "transaction file {:?}: expected a name without directories",
             wire.transaction_file
@@ -125,6 +127,8 @@ fn decode_fragments(
     base_paths: &[BasePath],
     other: Option<&Fragments>,
 ) -> Result<Fragments> {
+    let mut bases: Vec<u32> = base_paths.iter().map(|base| base.id).collect();
+    bases.sort_unstable();
     let nothing = Fragments::default();
     let other = other.unwrap_or(&nothing);
     // Both lists ascend, so what is shared is mostly found at the next position.
@@ -146,7 +150,7 @@ fn decode_fragments(
             continue;
         }
         let mut skip = |id| while other_ids.next_if(|(_, next)| *next <= id).is_some() {};
-        if let Some(summary) = scanner.check(&bytes, base_paths) {
+        if let Some(summary) = scanner.check(&bytes, &bases) {
             ascending(summary.id)?;
             skip(summary.id);
             fragments.push_checked(summary, bytes);
@@ -156,8 +160,8 @@ fn decode_fragments(
         ascending(fragment.id)?;
         skip(fragment.id);
         let deletion_base = fragment.deletion.as_ref().and_then(|d| d.base_id);
-        let mut bases = fragment.files.iter().filter_map(|f| f.base_id).chain(deletion_base);
-        if let Some(unknown) = bases.find(|id| base_paths.iter().all(|b| b.id != *id)) {
+        let mut named = fragment.files.iter().filter_map(|f| f.base_id).chain(deletion_base);
+        if let Some(unknown) = named.find(|id| bases.binary_search(id).is_err()) {
             return Err(Error::corrupt(format!(
                 "fragment {}: base path {unknown} is not in the manifest's list",
                 fragment.id
@@ -190,10 +194,18 @@ pub(super) fn decode_timestamp(wire: well_known::Timestamp) -> Result<Timestamp>
 
 fn decode_base_paths(wire: Vec<table::BasePath>) -> Result<Vec<BasePath>> {
     let bases: Vec<BasePath> = wire.into_iter().map(decode_base_path).collect();
-    for (at, base) in bases.iter().enumerate() {
-        if bases.iter().take(at).any(|other| other.id == base.id) {
+    let mut ids = HashSet::with_capacity(bases.len());
+    for base in &bases {
+        if !ids.insert(base.id) {
             return Err(Error::corrupt(format!(
                 "base path {:?}: id {} is taken by another",
+                base.path, base.id
+            )));
+        }
+        // Paths with `..` are those of clones that were made by a relative path.
+        if base.path.is_empty() || base.path.contains('\0') {
+            return Err(Error::corrupt(format!(
+                "base path {:?} with id {}: expected a path or a URI",
                 base.path, base.id
             )));
         }

@@ -194,6 +194,23 @@ impl Codec {
         }
     }
 
+    /// The most bytes that a buffer of `n` values needs, generously; anything for values of variable width.
+    fn room(&self, n: usize, data: &Data) -> usize {
+        const SLACK: usize = 1 << 16;
+        let plain = match (self, data) {
+            (Self::General { inner, .. }, _) => return inner.room(n, data).saturating_mul(2),
+            (Self::FixedSizeList { dimension, items, .. }, _) => {
+                return items.room(n.saturating_mul((*dimension).max(1)), data);
+            }
+            (Self::Variable { .. } | Self::Packed(_) | Self::VariablePacked(_), _) => return usize::MAX,
+            (_, Data::Bits(_)) => n.div_ceil(8),
+            (_, Data::Fixed { width, .. }) => n.saturating_mul(*width),
+            _ => return usize::MAX,
+        };
+        // Packed values come in groups with their widths, run lengths next to their values.
+        plain.saturating_mul(2).saturating_add(SLACK)
+    }
+
     /// Appends parts of the `n` values in the buffers of one chunk. The slices are in order and within `0..n`.
     pub(crate) fn append(
         &self,
@@ -219,7 +236,7 @@ impl Codec {
         match self {
             Self::General { scheme, inner } => {
                 let (first, rest) = buffers.split_first().ok_or_else(missing_buffer)?;
-                let plain = decompress(*scheme, first)?;
+                let plain = decompress(*scheme, first, inner.room(n, &values.data))?;
                 let mut all = vec![plain.as_slice()];
                 all.extend_from_slice(rest);
                 inner.append_nested(&all, n, slices, values, depth, scratch)
@@ -262,7 +279,7 @@ impl Codec {
         let bytes = *buffers.first().ok_or_else(missing_buffer)?;
         match (self, data) {
             (Self::General { scheme, inner }, data) => {
-                let plain = decompress(*scheme, bytes)?;
+                let plain = decompress(*scheme, bytes, inner.room(n, data))?;
                 let mut all = vec![plain.as_slice()];
                 all.extend_from_slice(buffers.get(1..).unwrap_or_default());
                 inner.append_items(&all, n, slices, data, scratch)
@@ -326,7 +343,7 @@ impl Codec {
         let all = std::slice::from_ref(&range);
         match (self, data) {
             (Self::General { scheme, inner }, data) => {
-                inner.append_block(&decompress(*scheme, bytes)?, n, data)
+                inner.append_block(&decompress(*scheme, bytes, inner.room(n, data))?, n, data)
             }
             (Self::Rle, Data::Fixed { width, bytes: out }) => {
                 let (values, lengths) = rle::decode::split_block(bytes)?;
@@ -347,7 +364,7 @@ impl Codec {
         match self {
             Self::General { scheme, inner } if inner.is_plain_text() => {
                 // Large values: they are not copied once more.
-                let decompress = |out: &mut Vec<u8>| decompress_onto(*scheme, bytes, out);
+                let decompress = |out: &mut Vec<u8>| decompress_onto(*scheme, bytes, usize::MAX, out);
                 match data {
                     Data::Variable32(out) => out.append_with(decompress),
                     Data::Variable64(out) => out.append_with(decompress),
@@ -355,7 +372,7 @@ impl Codec {
                 }
             }
             Self::General { scheme, inner } => {
-                inner.append_value(&decompress(*scheme, bytes)?, data, scratch)
+                inner.append_value(&decompress(*scheme, bytes, usize::MAX)?, data, scratch)
             }
             Self::Variable { fsst: Some(table), .. } if table.is_compressed() => {
                 let room = SymbolTable::room(bytes.len());

@@ -12,7 +12,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
-use pennon_core::manifest::{DataFile, naming};
+use pennon_core::manifest::{DataFile, naming, paths};
 use pennon_core::schema::{BlobKind, Field, LogicalType};
 use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, MemorySource, Seal, VerifyReads};
@@ -237,6 +237,7 @@ impl<'a> BlobSources<'a> {
                 descriptor.uri, descriptor.blob_id
             ))
         })?;
+        paths::check_inside(&descriptor.uri).at(|| format!("the blob under base path {}", base.path))?;
         Ok(format!("{}/{}", base.path.trim_end_matches('/'), descriptor.uri))
     }
 }

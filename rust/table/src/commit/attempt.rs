@@ -83,19 +83,30 @@ pub(super) fn file_ahead(newest: &Snapshot, transaction: &Transaction) -> Option
     if newest.store.is_local() {
         return None;
     }
-    let (name, bytes) = transaction_file(transaction, Some(newest));
+    let (name, bytes) = transaction_file(transaction, Some(newest)).ok()?;
     let path = format!("{TRANSACTIONS}/{}", name?);
     (bytes.len() <= INLINE_LIMIT).then_some(TransactionFile { path, bytes })
 }
 
 /// The name of the transaction file and what it holds; no name for a table that keeps none.
-fn transaction_file(transaction: &Transaction, current: Option<&Snapshot>) -> (Option<String>, Bytes) {
+///
+/// Errors: `InvalidInput` for a uuid that leads elsewhere as a part of the name.
+fn transaction_file(
+    transaction: &Transaction,
+    current: Option<&Snapshot>,
+) -> Result<(Option<String>, Bytes)> {
+    if transaction.uuid.contains(['/', '\\', '\0']) {
+        return Err(Error::invalid_input(format!(
+            "the uuid of the transaction is {:?}, expected 32 hexadecimal digits with hyphens",
+            transaction.uuid
+        )));
+    }
     let disabled = Flags::TRANSACTION_FILE_DISABLED;
     let has_file = current.is_none_or(|current| !current.manifest.writer_flags.contains(disabled));
     let name = || naming::transaction_file_name(transaction.read_version, &transaction.uuid);
     let mut encoded = transaction.encode();
     checksum::append(&mut encoded);
-    (has_file.then(name), Bytes::from(encoded))
+    Ok((has_file.then(name), Bytes::from(encoded)))
 }
 
 /// The manifest file of a version that was lost, made again from the version before and its transaction, with the time when
@@ -170,7 +181,7 @@ async fn next_manifest(
         current.manifest.writer_flags.check_writable()?;
         indices = current.indices().await?;
     }
-    let (file_name, encoded) = transaction_file(transaction, current.map(|current| current.as_ref()));
+    let (file_name, encoded) = transaction_file(transaction, current.map(|current| current.as_ref()))?;
     let restored = match restored {
         Some(snapshot) => {
             Some((snapshot.manifest.as_ref().clone(), snapshot.indices().await?.as_ref().clone()))

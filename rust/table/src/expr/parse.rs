@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use arrow_schema::Schema;
-use datafusion_sql::sqlparser::ast::{Expr, Ident, visit_expressions_mut};
+use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, Ident, Visit, Visitor, visit_expressions_mut};
 use datafusion_sql::sqlparser::dialect::Dialect;
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
@@ -33,6 +33,33 @@ impl Dialect for PennonDialect {
     fn supports_filter_during_aggregation(&self) -> bool {
         false
     }
+}
+
+/// Levels of a tree, chains of AND and OR apart, beyond which it is not planned: what is planned has fewer in the end,
+/// and planners take quadratic time for chains of some operators.
+const LEVELS: usize = 600;
+
+/// Measures a tree and stops where it is too deep.
+#[derive(Default)]
+struct Depth(usize);
+
+impl Visitor for Depth {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.0 += usize::from(!is_chain(expr));
+        if self.0 > LEVELS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.0 -= usize::from(!is_chain(expr));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether it is an AND or OR, of which thousands may follow each other.
+fn is_chain(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. })
 }
 
 /// A text cut into tokens.
@@ -68,6 +95,11 @@ impl<'a> Text<'a> {
         let rest = parser.next_token();
         if rest.token != Token::EOF {
             return Err(syntax_error(sql, &format!("expected the end of the expression, found {rest}")));
+        }
+        if expr.visit(&mut Depth::default()).is_break() {
+            return Err(Error::invalid_input(format!(
+                "the expression is nested too deeply: at most {LEVELS} levels are possible"
+            )));
         }
         let _ = visit_expressions_mut(&mut expr, |node| {
             match node {

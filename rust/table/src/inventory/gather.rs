@@ -25,7 +25,7 @@ use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, VERSIONS, load, manifest_path};
 
 /// The folders of a table whose files are known.
-const FOLDERS: [&str; 6] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data", SEALS];
+pub(crate) const FOLDERS: [&str; 6] = [VERSIONS, TRANSACTIONS, "_deletions", "_indices", "data", SEALS];
 
 /// The folder of main that has the branches.
 const TREE: &str = "tree";

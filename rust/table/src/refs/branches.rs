@@ -104,6 +104,7 @@ impl Branches {
         if self.snapshot.manifest.branch.as_deref() == Some(name) {
             return Err(in_use(name, "this handle is on it"));
         }
+        refuse_links(&store, name)?;
         let found = match read(&store, name).await {
             Ok(found) => Some(found),
             // A deletion that was cut short leaves files without a name.
@@ -208,6 +209,12 @@ pub(super) fn tree(branch: &str) -> String {
 pub(crate) fn branch_store(main: &Store, session: &Session, branch: &str) -> Result<Arc<Store>> {
     check_branch(branch)?;
     session.store(main, &main.below(&tree(branch)))
+}
+
+/// Refuses a branch behind a symbolic link, of which nothing may be removed. Errors: `Unsupported`.
+pub(crate) fn refuse_links(main: &Store, branch: &str) -> Result<()> {
+    let folders = FOLDERS.map(|folder| format!("{}/{folder}", tree(branch)));
+    main.refuse_links(folders.iter().map(String::as_str))
 }
 
 /// Removes what lies in the folders of a branch; the number of files.

@@ -4,8 +4,8 @@
 //! cleanup of the source would take away what its clones refer to. The reference does not read them.
 
 use futures::FutureExt;
-use pennon_core::Result;
 use pennon_core::error::ResultExt;
+use pennon_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime;
@@ -31,8 +31,13 @@ pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
         let read = async move {
             let path = format!("{CLONES}/{name}");
             let bytes = store.get(&path).await?;
-            let file: CloneFile =
-                super::from_json("the record of a clone", &bytes).in_file(|| store.full_path(&path))?;
+            let file = super::from_json("the record of a clone", &bytes).and_then(|file: CloneFile| {
+                // An address that nothing can open.
+                Store::open(&file.path, store.options())
+                    .map_err(|e| Error::corrupt(format!("the clone {:?}: {e}", file.path)).with_source(e))?;
+                Ok(file)
+            });
+            let file = file.in_file(|| store.full_path(&path))?;
             Ok(file.path)
         };
         read.boxed()

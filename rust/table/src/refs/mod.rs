@@ -17,8 +17,8 @@ use pennon_core::{Error, Result, Version, checksum};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::branches::branch_store;
 pub use self::branches::{Branch, Branches};
+pub(crate) use self::branches::{branch_store, refuse_links};
 pub(crate) use self::clones::{known_clones, remember_clone};
 pub use self::tags::{Tag, Tags};
 use crate::session::Session;
@@ -130,7 +130,8 @@ impl RefLocation {
                 VersionRef::Number(number) => self.version = Some(Version(number)),
                 VersionRef::Tag(name) => {
                     let tag = Tags::read(main, &name).await?;
-                    (self.store, self.branch) = on(tag.branch)?;
+                    let corrupt = |e: Error| Error::corrupt(format!("tag {name}: {e}")).with_source(e);
+                    (self.store, self.branch) = on(tag.branch).map_err(corrupt)?;
                     self.version = Some(tag.version);
                 }
                 VersionRef::Branch(branch, inner) => {

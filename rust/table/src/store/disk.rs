@@ -3,13 +3,14 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use bytes::Bytes;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use rustix::buffer::spare_capacity;
+use rustix::fs::OFlags;
 
 use super::{Durability, FileInfo, trace};
 
@@ -42,6 +43,13 @@ pub(super) fn cut_short(full: &Path, range: &Range<u64>, size: u64) -> Error {
     Error::corrupt(format!("{}: bytes {start}..{end} are needed, the file has {size}", full.display()))
 }
 
+/// Options to write a file with that name, and not the one that a symbolic link of that name leads to.
+pub(super) fn without_links() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
 /// Creates the file with its content. `make_parent` is called if the directory is missing.
 pub(super) fn write_file(
     path: &Path,
@@ -49,7 +57,7 @@ pub(super) fn write_file(
     durability: Durability,
     make_parent: impl Fn() -> Result<()>,
 ) -> Result<()> {
-    let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let create = || without_links().create(true).truncate(true).open(path);
     let file = match create() {
         Err(e) if e.kind() == ErrorKind::NotFound => {
             make_parent()?;

@@ -30,12 +30,12 @@ use tracing::trace_span;
 
 use super::disk::{
     file_info, io_error, is_absent, publish, read_at, remove, rename, sync, sync_directory, sync_parent,
-    write_file,
+    without_links, write_file,
 };
 use super::local_sink::LocalSink;
 use super::object::coalesce;
 use super::open_files::OpenFiles;
-use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, trace};
+use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, links, trace};
 use crate::runtime::{self, Metrics, concurrently};
 
 /// Ranges closer than this are read at once: copying half a page costs less than another system call.
@@ -84,6 +84,10 @@ impl LocalStore {
 
     fn resolve(&self, path: &str) -> PathBuf {
         if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     fn error(&self, path: &str, error: io::Error) -> Error {
@@ -213,7 +217,7 @@ impl LocalStore {
     /// anything in it; but no name and no file is made.
     pub(super) fn put_over(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let target = self.resolve(path);
-        if let Ok(file) = OpenOptions::new().write(true).open(&target)
+        if let Ok(file) = without_links().open(&target)
             && file.metadata().is_ok_and(|metadata| usize::try_from(metadata.len()).ok() == Some(bytes.len()))
         {
             self.metrics.add_write(bytes.len());
@@ -280,6 +284,9 @@ impl LocalStore {
     pub(super) fn delete(&self, path: &str) -> Result<()> {
         self.metrics.add_write(0);
         self.forget(path);
+        if let Some((directory, _)) = path.rsplit_once('/') {
+            links::refuse(&self.root, directory)?;
+        }
         match remove(&self.resolve(path)) {
             Err(e) if !is_absent(&e) => Err(self.error(path, e)),
             _ => Ok(()),
@@ -359,6 +366,9 @@ impl LocalStore {
 
     /// Removes an empty directory; one that is not empty is kept.
     pub(super) fn remove_empty_directory(&self, path: &str) {
+        if links::refuse(&self.root, path).is_err() {
+            return;
+        }
         let _ = fs::remove_dir(self.resolve(path));
     }
 

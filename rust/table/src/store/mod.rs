@@ -20,6 +20,7 @@ mod clients;
 mod crash_tests;
 mod disk;
 pub(crate) mod external;
+mod links;
 mod local;
 mod local_sink;
 mod memory;
@@ -484,7 +485,7 @@ impl Store {
         }
     }
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file; one that is not there is no error, one behind a symbolic link to a directory is.
     #[instrument(level = "trace", skip_all, fields(path = self.full_path(path)))]
     pub async fn delete(&self, path: &str) -> Result<()> {
         match &self.backend {

@@ -92,11 +92,28 @@ fn changed(change: impl FnOnce(&mut table::Manifest)) -> Error {
     Manifest::decode(wire.encode_to_vec().into()).unwrap_err()
 }
 
+fn edit_fragment(manifest: &mut table::Manifest, change: impl FnOnce(&mut table::DataFragment)) {
+    let mut fragment = table::DataFragment::decode(manifest.fragments[0].clone()).unwrap();
+    change(&mut fragment);
+    manifest.fragments[0] = fragment.encode_to_vec().into();
+}
+
 fn with_fragment(change: impl FnOnce(&mut table::DataFragment)) -> Error {
-    changed(|manifest| {
-        let mut fragment = table::DataFragment::decode(manifest.fragments[0].clone()).unwrap();
-        change(&mut fragment);
-        manifest.fragments[0] = fragment.encode_to_vec().into();
+    changed(|manifest| edit_fragment(manifest, change))
+}
+
+fn base_path(path: &str) -> table::BasePath {
+    table::BasePath { path: path.to_owned(), ..Default::default() }
+}
+
+/// A data file of that path below a base path that is registered.
+fn with_file_of_base(path: &str) -> Error {
+    changed(|m| {
+        m.base_paths = vec![base_path("/base")];
+        edit_fragment(m, |f| {
+            f.files[0].path = path.to_owned();
+            f.files[0].base_id = Some(0);
+        });
     })
 }
 
@@ -108,6 +125,7 @@ fn manifests_that_break_a_rule() {
         (changed(|m| m.fragments.swap(0, 1)), ErrorKind::Corrupt, "ascending"),
         (changed(|m| m.fragments[1] = m.fragments[0].clone()), ErrorKind::Corrupt, "ascending"),
         (changed(|m| m.transaction_file = "../x.txn".into()), ErrorKind::Corrupt, "../x.txn"),
+        (changed(|m| m.transaction_file = "..".into()), ErrorKind::Corrupt, "\"..\""),
         (changed(|m| m.fields[1].id = 0), ErrorKind::Corrupt, "id 0 is taken"),
         (changed(|m| m.fields[0].parent_id = 9), ErrorKind::Corrupt, "its parent 9"),
         (changed(|m| m.fields[0].parent_id = 1), ErrorKind::Corrupt, "its parent 1"),
@@ -126,16 +144,21 @@ fn manifests_that_break_a_rule() {
             ErrorKind::Unsupported,
             "\"x\"",
         ),
-        (
-            changed(|m| m.base_paths = vec![table::BasePath::default(), table::BasePath::default()]),
-            ErrorKind::Corrupt,
-            "taken",
-        ),
+        (changed(|m| m.base_paths = vec![base_path("/a"), base_path("/b")]), ErrorKind::Corrupt, "taken"),
+        (changed(|m| m.base_paths = vec![base_path("")]), ErrorKind::Corrupt, "base path \"\""),
+        (changed(|m| m.base_paths = vec![base_path("/a\0")]), ErrorKind::Corrupt, "base path \"/a\\0\""),
         (with_fragment(|f| f.files[0].path = "../../etc/x".into()), ErrorKind::Corrupt, "../../etc/x"),
         (with_fragment(|f| f.files[0].path = "/etc/x".into()), ErrorKind::Corrupt, "/etc/x"),
         (with_fragment(|f| f.files[0].path = "a/../../x".into()), ErrorKind::Corrupt, "a/../../x"),
         (with_fragment(|f| f.files[0].path = "s3://x/y".into()), ErrorKind::Corrupt, "s3://x/y"),
         (with_fragment(|f| f.files[0].path = String::new()), ErrorKind::Corrupt, "\"\""),
+        (with_fragment(|f| f.files[0].path = ".".into()), ErrorKind::Corrupt, "\".\""),
+        (with_fragment(|f| f.files[0].path = "..\\x".into()), ErrorKind::Corrupt, "not inside"),
+        (with_fragment(|f| f.files[0].path = "a\0".into()), ErrorKind::Corrupt, "not inside"),
+        // Below a base path, too.
+        (with_file_of_base("../x"), ErrorKind::Corrupt, "../x"),
+        (with_file_of_base("/etc/x"), ErrorKind::Corrupt, "/etc/x"),
+        (with_file_of_base(""), ErrorKind::Corrupt, "\"\""),
         (with_fragment(|f| f.files[0].base_id = Some(3)), ErrorKind::Corrupt, "base path 3"),
         (
             with_fragment(|f| f.deletion_file.as_mut().unwrap().base_id = Some(0)),

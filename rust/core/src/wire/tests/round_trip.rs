@@ -309,7 +309,7 @@ proptest! {
         }
         bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
         let bytes = Bytes::from(bytes);
-        let checked = FragmentScanner::default().check(&bytes, &base_paths());
+        let checked = FragmentScanner::default().check(&bytes, &[0, 1]);
         let read = FragmentScanner::default().read(&bytes);
         if checked.is_some() {
             prop_assert!(read.is_some());

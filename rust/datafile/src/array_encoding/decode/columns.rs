@@ -120,7 +120,7 @@ impl Pages {
         scheme: CompressionScheme,
         bytes: &[u8],
     ) -> Result<Bytes> {
-        let bytes = Bytes::from(decompress(scheme, bytes)?);
+        let bytes = Bytes::from(decompress(scheme, bytes, usize::MAX)?);
         let mut kept = self.lock();
         kept.retain(|(p, b, _)| *p == page && *b != buffer);
         kept.push((page, buffer, bytes.clone()));

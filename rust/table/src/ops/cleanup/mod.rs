@@ -29,6 +29,7 @@ use self::remove::Pace;
 use crate::dataset::Dataset;
 use crate::inventory::{self, Inventory, Policy};
 pub use crate::inventory::{Disposition, Reason};
+use crate::refs;
 use crate::runtime;
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
@@ -121,7 +122,7 @@ impl Dataset {
     /// Removes old versions and what only they refer to.
     ///
     /// Errors: `InvalidInput` for a limit of 0 and for tagged versions in the range, unless those are to be left out;
-    /// those of reading, if any version of the table, its branches or its known clones cannot be read: nothing is
+    /// `Unsupported` for a folder of the table that is a symbolic link; those of reading, if any version of the table, its branches or its known clones cannot be read: nothing is
     /// removed then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupStats> {
@@ -146,6 +147,10 @@ impl Dataset {
 }
 
 async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Inventory> {
+    snapshot.store.refuse_links(inventory::FOLDERS)?;
+    if let Some(branch) = &snapshot.manifest.branch {
+        refs::refuse_links(refs::main_store(snapshot)?.as_ref(), branch)?;
+    }
     let policy = |now, versions: &[Located]| policy(options, now, snapshot.version(), versions);
     let mut found = inventory::gather(snapshot, options.delete_unverified, policy, &mut |_, _| {}).await?;
     if !found.damaged.is_empty() {

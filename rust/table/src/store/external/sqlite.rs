@@ -2,7 +2,8 @@
 //!
 //! Every write is a transaction of SQLite's, synced before it returns. The file is created with the first version of
 //! a table and never again, so that one that got lost is an error and not a table without versions. An empty file
-//! serves as a new one: that is how a table that exists is put under the care of a manifest store.
+//! serves as a new one: that is how a table that exists is put under the care of a manifest store. Reads change nothing:
+//! the address of a manifest store may come from somebody else's table, as the note about a clone.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -88,7 +89,7 @@ impl File {
             let connection = Connection::open_with_flags(&self.path, flags)?;
             connection.busy_timeout(BUSY)?;
             connection.pragma_update(None, "synchronous", "FULL")?;
-            connection.execute(SCHEMA, [])?;
+            connection.pragma_update(None, "trusted_schema", "OFF")?;
             Ok(connection)
         };
         open().map_err(|e| self.error(e))
@@ -117,7 +118,13 @@ impl ManifestStore for Sqlite {
             return Ok(None);
         }
         let query = "SELECT version, path, size, e_tag FROM manifests WHERE base_uri = ? ORDER BY version DESC LIMIT 1";
-        self.run(false, move |connection| connection.query_row(query, [table], entry).optional()).await
+        self.run(false, move |connection| {
+            if !has_entries(connection)? {
+                return Ok(None);
+            }
+            connection.query_row(query, [table], entry).optional()
+        })
+        .await
     }
 
     async fn get(&self, table: &str, version: Version) -> Result<Option<Entry>> {
@@ -125,6 +132,9 @@ impl ManifestStore for Sqlite {
         let version = integer(version.0)?;
         let query = "SELECT version, path, size, e_tag FROM manifests WHERE base_uri = ? AND version = ?";
         self.run(false, move |connection| {
+            if !has_entries(connection)? {
+                return Ok(None);
+            }
             connection.query_row(query, params![table, version], entry).optional()
         })
         .await
@@ -137,6 +147,7 @@ impl ManifestStore for Sqlite {
             "INSERT OR IGNORE INTO manifests (base_uri, version, path, size, e_tag) VALUES (?, ?, ?, ?, ?)";
         let create = !self.file.path.exists() && !self.file.has_versions();
         self.run(create, move |connection| {
+            connection.execute(SCHEMA, [])?;
             Ok(connection.execute(insert, params![table, version, new.path, size, new.e_tag])? == 1)
         })
         .await
@@ -147,6 +158,9 @@ impl ManifestStore for Sqlite {
         let (version, size) = (integer(new.version.0)?, new.size.map(integer).transpose()?);
         let update = "UPDATE manifests SET path = ?, size = ?, e_tag = ? WHERE base_uri = ? AND version = ?";
         self.run(false, move |connection| {
+            if !has_entries(connection)? {
+                return Ok(());
+            }
             connection.execute(update, params![new.path, size, new.e_tag, table, version]).map(drop)
         })
         .await
@@ -158,7 +172,13 @@ impl ManifestStore for Sqlite {
             return Ok(());
         }
         let delete = "DELETE FROM manifests WHERE base_uri = ? AND version = ?";
-        self.run(false, move |connection| connection.execute(delete, params![table, version]).map(drop)).await
+        self.run(false, move |connection| {
+            if !has_entries(connection)? {
+                return Ok(());
+            }
+            connection.execute(delete, params![table, version]).map(drop)
+        })
+        .await
     }
 
     async fn forget(&self, table: &str) -> Result<()> {
@@ -167,10 +187,19 @@ impl ManifestStore for Sqlite {
             return Ok(());
         }
         self.run(false, move |connection| {
+            if !has_entries(connection)? {
+                return Ok(());
+            }
             connection.execute("DELETE FROM manifests WHERE base_uri = ?", [table]).map(drop)
         })
         .await
     }
+}
+
+/// Whether the file has the table of entries: not before the first version, and not if it is no manifest store.
+fn has_entries(connection: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'manifests'";
+    connection.query_row(query, [], |_| Ok(())).optional().map(|found| found.is_some())
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
