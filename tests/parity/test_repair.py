@@ -278,24 +278,6 @@ def test_rows_of_damaged_pages(tmp_path: Path) -> None:
     assert left.to_table(filter=f"a >= {lost}")["a"].to_pylist() == list(range(lost, 200_000))
 
 
-def test_changed_statistics_lose_no_rows(tmp_path: Path) -> None:
-    uri = str(tmp_path / "table")
-    pennon.write_dataset({f"column {n}": [f"{n} and {row}" for row in range(10)] for n in range(400)}, uri)
-    [path] = Path(uri, "data").iterdir()
-    size = path.stat().st_size
-    for position in range(0, size, 3_000):
-        good = path.read_bytes()
-        damage(path, position)
-        report = pennon.repair(uri)
-        if report.findings and all(finding.bytes and not finding.pages for finding in report.findings):
-            assert report.actions == []
-            assert len(report.remaining) == len(report.findings)
-            break
-        path.write_bytes(good)
-    else:
-        pytest.fail("no byte of the statistics was met")
-
-
 def test_a_damaged_tag_is_a_finding(uri: str) -> None:
     pennon.dataset(uri).tags.create("first", 1)
     [path] = Path(uri, "_refs", "tags").iterdir()

@@ -192,7 +192,7 @@ def test_absent_members(table: pennon.LanceDataset) -> None:
 
 
 def test_sentences() -> None:
-    with pytest.raises(pennon.AbsentNameError, match=r"not read by its parts\. Use `stats\.index_stats`"):
+    with pytest.raises(pennon.AbsentNameError, match=r"not read by its parts\. Use `index_config`"):
         _ = pennon.LanceDataset.centroids  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match=r"under this name\. Use `pennon\.write_dataset`"):
         from pennon.vector import write_dataset  # type: ignore[attr-defined]  # noqa: F401
