@@ -47,6 +47,7 @@ help:
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
 	@echo "make soak    an hour of processes that change an indexed table, every answer compared; SECONDS=... sets it"
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
+	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
 	@echo "make check   lints, clippy, documentation, stubs"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    Rust documentation in target/doc"
@@ -107,6 +108,20 @@ $(LANES:%=lane-%): lane-%: .build/lanes/%/.installed $(VENV)/.java
 		--force-reinstall ./spark-plugin
 	@touch $@
 
+# Releases of pylance, each in an environment of its own: about 350 MB.
+NEIGHBOURS := $(patsubst requirements/neighbours/%.txt,%,$(wildcard requirements/neighbours/[0-9]*.txt))
+
+.PHONY: neighbours
+neighbours: $(NEIGHBOURS:%=.build/neighbours/%/.installed) $(VENV)/.wheel $(VENV)/.test
+	PYTHONPATH=tests $(PY) -m neighbours.run
+	@echo "make neighbours: docs/readers.md says what was found"
+
+.build/neighbours/%/.installed: requirements/neighbours/%.txt requirements/neighbours/common.txt requirements/neighbours/namespace.txt | $(VENV)/.demo
+	test -x .build/neighbours/$*/bin/python || $(PY) -m venv --without-pip .build/neighbours/$*
+	$(PY) -m pip --python .build/neighbours/$*/bin/python install --quiet --disable-pip-version-check --no-compile \
+		-r requirements/neighbours/$*.txt
+	@touch $@
+
 # Random programs, histories and faults begin at this seed; `make test` begins at 0.
 ifndef SEED
 SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
@@ -123,6 +138,7 @@ nightly: test
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) \
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	$(MAKE) lanes
+	$(MAKE) neighbours
 	@echo "make nightly: all tests passed, from seed $(SEED)"
 
 SECONDS ?= 3600

@@ -275,6 +275,8 @@ INTRODUCTION = [
     "An absent parameter is refused, with an `UnsupportedError` if it is in the signature; one without effect",
     "warns once, with a `NoEffectWarning`. Using an absent name raises `AbsentNameError`, importing it",
     "`AbsentImportError`; both say what is said here.",
+    "",
+    "Which releases of pylance read Pennon's tables, and which of theirs Pennon reads: [readers.md](readers.md).",
 ]
 
 

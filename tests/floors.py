@@ -46,7 +46,7 @@ PYTHON_FLOORS = {
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
         *["_c_data", "_compatibility", "_expression", "_input", "_logging", "_optional", "_options"],
         *["_ordering", "_predicate", "_progress", "_protocols", "_render", "_schema_json", "_text", "_time"],
-        *["_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
+        *["_readers", "_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
     ],
     "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
     "repairs": ["repairing", "scrubbing", "sealing"],

@@ -399,23 +399,6 @@ class LanceDataset(
         )
         return {"dataset": dataset, "merged": merged}
 
-    @staticmethod
-    def drop(
-        base_uri: str | os.PathLike[str],
-        storage_options: dict[str, str] | None = None,
-        ignore_not_found: bool | None = None,
-    ) -> None:
-        """Remove a table with all its versions.
-
-        Raises
-        ------
-        pennon.NotFoundError
-            There is no such table, unless `ignore_not_found` is true.
-        """
-        uri = os.fspath(base_uri)
-        with located(uri):
-            _native.Dataset.drop_table(uri, strings(storage_options), bool(ignore_not_found))
-
 
 def _reopen(
     uri: str,
@@ -455,7 +438,7 @@ def write_dataset(
     data_storage_version: FileVersion | None = None,
     use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
-    enable_stable_row_ids: bool = True,
+    enable_stable_row_ids: bool | None = None,
     auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: dict[str, str] | None = None,
@@ -472,6 +455,7 @@ def write_dataset(
     durability: Durability | None = None,
     commit_timeout: timedelta | None = None,
     max_retries: int | None = None,
+    compatible_with: str | None = None,
 ) -> LanceDataset:
     """Write rows to a table.
 
@@ -503,7 +487,13 @@ def write_dataset(
     enable_v2_manifest_paths
         Whether a new table names its manifests so that the newest is listed first.
     enable_stable_row_ids
-        Whether the rows of a new table keep their ids when they move. pylance's default is False.
+        Whether the rows of a new table keep their ids when they move. pylance's default is False; Pennon's is True,
+        unless `compatible_with` names a release that needs tables without such ids.
+    compatible_with
+        The oldest release of pylance that shall read the table, such as `"pylance 1.0"`. A new table gets the
+        newest file version and the options that this release reads. Its config keeps the name, as
+        `pennon.compatible_with`, and later calls that would write newer data files are refused. A table that exists
+        must be one that the release reads.
     auto_cleanup_options
         After every `interval` commits (20), versions older than `older_than_seconds` (14 days) are removed as by
         [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions]; tagged ones are kept. Stored in the config
@@ -545,6 +535,8 @@ def write_dataset(
         The table exists and the mode is `create`.
     pennon.SchemaMismatchError
         The rows of an append do not fit the table.
+    pennon.InvalidInputError
+        An option has an invalid value, or it or the table contradicts `compatible_with`.
     pennon.CommitConflictError
         Another writer committed a change that this write conflicts with.
 
@@ -565,6 +557,8 @@ def write_dataset(
     if uri is None:
         raise InvalidInputError("A uri is required: namespaces are not supported")
     table = uri if isinstance(uri, LanceDataset) else None
+    address, handle = (os.fspath(uri), None) if table is None else (table.uri, table._native)
+    config = None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options)
     options = writing.native_options(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -573,7 +567,7 @@ def write_dataset(
         data_storage_version=file_version(use_legacy_format, data_storage_version),
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
-        config=None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),
+        config=config,
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
@@ -589,8 +583,9 @@ def write_dataset(
         max_retries=max_retries,
         session=native_session(session),
     )
-    address = table.uri if table is not None else os.fspath(uri)
     version = None if table is None else table.version
+    with located(address, version):
+        writing.for_reader(options, compatible_with, enable_stable_row_ids, address, handle)
     with observed(to_input(data_obj, schema), progress, max_rows_per_file) as reader, located(address, version):
         if table is not None:
             native = table._native.copy()

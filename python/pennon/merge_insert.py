@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon import _native
+from pennon import _native, _readers
 from pennon._compatibility import ExplainsAbsence
 from pennon._input import to_input, to_reader
 from pennon._options import ignored
@@ -187,6 +187,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         """Version of the new data files, as in [write_dataset][pennon.write_dataset]; by default that of the table,
         which this does not change.
         """
+        _readers.check_version(version, self._dataset._native.config.get(_readers.KEY))
         self._request["data_storage_version"] = version
         return self
 

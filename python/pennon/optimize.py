@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
-from pennon import _native, cleanup
+from pennon import _native, _readers, cleanup
 from pennon._compatibility import ExplainsAbsence
 from pennon._options import ignored, loading, refuse_unknown
 from pennon._progress import ProgressLike, Reporter
@@ -463,6 +463,7 @@ class DatasetOptimizer(ExplainsAbsence):
         (2, 1)
         """
         given = {name: value for name, value in locals().items() if name in _KNOWN}
+        _readers.check_version(data_storage_version, self._dataset._native.config.get(_readers.KEY))
         return Compaction.execute(self._dataset, cast(CompactionOptions, given), progress=progress)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from pennon import _native
+from pennon import _native, _readers
 from pennon._methods.base import TableMethods
 from pennon._table import rows, scans
 from pennon.errors import InvalidTypeError
@@ -128,6 +128,7 @@ class UpdateMethods(TableMethods):
         >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
         {'a': [1, 20, 30], '_rowid': [0, 1, 2]}
         """
+        _readers.check_version(data_storage_version, self._native.config.get(_readers.KEY))
         request = rows.update_request(conflict_retries, retry_timeout, data_storage_version, mode)
         assignments = dict(updates)
         where = None if where is None else rows.as_sql(self._native, where)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
-from pennon._options import strings
+from pennon._options import located, strings
 from pennon._progress import ProgressLike, Reporter
 from pennon._table import files
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
@@ -238,3 +239,20 @@ class UpkeepMethods(TableMethods):
             versions,
         )
         return explanation(_native.explain_cleanup(self._native, given), include_files, max_files)
+
+    @staticmethod
+    def drop(
+        base_uri: str | os.PathLike[str],
+        storage_options: dict[str, str] | None = None,
+        ignore_not_found: bool | None = None,
+    ) -> None:
+        """Remove a table with all its versions.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such table, unless `ignore_not_found` is true.
+        """
+        uri = os.fspath(base_uri)
+        with located(uri):
+            _native.Dataset.drop_table(uri, strings(storage_options), bool(ignore_not_found))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from pennon import _native
+from pennon import _native, _readers
 from pennon._input import to_input
 from pennon._options import file_version, ignored, refuse, strings, unless
 from pennon._table.handles import handle_of
 from pennon._table.observed import observed
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.session import native_session
 from pennon.transaction import Transaction
 
@@ -63,6 +63,61 @@ def native_options(**given: Any) -> _native.WriteOptions:
     options["storage_options"] = strings(options["storage_options"])
     options["transaction_properties"] = strings(options["transaction_properties"])
     return options
+
+
+def for_reader(
+    options: _native.WriteOptions,
+    compatible_with: str | None,
+    stable_row_ids: bool | None,
+    address: str,
+    table: _native.Dataset | None,
+) -> None:
+    """Completes the options of a write for the reader that it names, or that the config of the table names.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        What would be written is not what the reader reads.
+    """
+    asked, mode = options["data_storage_version"], options["mode"]
+    if compatible_with is not None:
+        chosen = _readers.options(compatible_with, asked, stable_row_ids)
+        options["config"] = {**options["config"], **chosen.pop("config")}
+        options.update(chosen)  # type: ignore[typeddict-item]
+    replaces = mode == "overwrite" and asked is not None
+    if mode == "create" or (compatible_with is None and not replaces):
+        return
+    if table is None:
+        table = _existing(address, options)
+    if table is None:
+        return
+    written = options["data_storage_version"] if mode == "overwrite" else None
+    _readers.check_table(
+        compatible_with, written or table.data_storage_version, table.has_stable_row_ids, table.config
+    )
+    if replaces:
+        _readers.check_version(asked, table.config.get(_readers.KEY))
+
+
+def _existing(address: str, options: _native.WriteOptions) -> _native.Dataset | None:
+    """The table that a write will find."""
+    try:
+        return _native.Dataset.open(
+            address,
+            {
+                "version": None,
+                "asof": None,
+                "storage_options": options["storage_options"],
+                "durability": options["durability"] or "full",
+                "cache_bytes": None,
+                "session": options["session"],
+                "commit_lock": None,
+                "commit_timeout": None,
+                "max_retries": None,
+            },
+        )
+    except NotFoundError:
+        return None
 
 
 def write_fragments(

@@ -12,7 +12,8 @@
 //! | 8 | footer | the last 40 bytes |
 //!
 //! Lookup buffers are read before values. Right before the metadata they are read with it, so that a store where requests take
-//! long is asked for the values next. Readers that do not know this find them like any other buffer.
+//! long is asked for the values next. Readers that do not know this find them like any other buffer. The lookup buffers of a
+//! page are in the file in their order: one before a dictionary of more bytes stays with the values, too.
 //!
 //! Nothing is ever written behind the position, so any [`Write`] will do.
 
@@ -91,9 +92,14 @@ impl<W: Write> ContainerWriter<W> {
         let number = self.columns.get(column).ok_or_else(missing)?.pages.len();
         let Page { num_rows, layout, buffers: contents } = page;
         let mut buffers = Vec::with_capacity(contents.len());
+        let stays = |(buffer, bytes): &(usize, &Vec<u8>)| {
+            layout.is_lookup_buffer(*buffer) && bytes.len() > SMALL_LOOKUP && !layout.is_chunk_table(*buffer)
+        };
+        // Those before one that stays do so as well: the reference up to 10.0 asks for them at once, and gets wrong
+        // bytes unless they are in the order of the file.
+        let first = contents.iter().enumerate().rfind(stays).map_or(0, |(buffer, _)| buffer + 1);
         for (buffer, bytes) in contents.into_iter().enumerate() {
-            let is_small = layout.is_lookup_buffer(buffer) && bytes.len() <= SMALL_LOOKUP;
-            if is_small || layout.is_chunk_table(buffer) {
+            if buffer >= first && layout.is_lookup_buffer(buffer) {
                 // Set when it is written.
                 buffers.push(0..0);
                 self.lookup_bytes += bytes.len() as u64;

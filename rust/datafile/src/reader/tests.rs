@@ -407,3 +407,28 @@ fn lookup_buffers_are_read_with_the_metadata() {
         }
     }
 }
+
+/// The reference up to 10.0 asks for the lookup buffers of a page at once, and gets wrong bytes in another order.
+#[test]
+fn lookup_buffers_of_a_page_are_in_their_order() {
+    let mut random = Random(8);
+    let words: Vec<String> = (0..5000).map(|_| format!("n{}", random.below(700))).collect();
+    let few: Vec<String> = (0..5000).map(|_| format!("n{}", random.below(7))).collect();
+    let texts = |words: Vec<String>| Arc::new(arrow_array::StringArray::from(words)) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("many", texts(words)), ("few", texts(few))]).unwrap();
+    for version in [FileVersion::V2_1, FileVersion::V2_2] {
+        let schema = Schema::from_arrow(&batch.schema()).unwrap();
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        let mut writer = FileWriter::try_new(Vec::new(), schema, options).unwrap();
+        writer.write(&batch).unwrap();
+        let source = Arc::new(MemorySource::new("texts", writer.finish().unwrap().1));
+        let reader = FileReader::open(source as Arc<dyn ByteSource>).unwrap();
+        for (column, values_first) in reader.metadata().columns.iter().zip([false, true]) {
+            let [table, values, dictionary] = column.pages[0].buffers.as_slice() else {
+                panic!("{column:?}")
+            };
+            assert!(table.end <= dictionary.start, "{column:?}");
+            assert_eq!(values.end <= table.start, values_first, "{column:?}");
+        }
+    }
+}

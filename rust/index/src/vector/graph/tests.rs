@@ -133,3 +133,17 @@ fn equal_points_and_few_points() {
         assert_eq!((found.len(), found[0].node), (count, 0));
     }
 }
+
+/// The reference up to 10.0 searches as many levels as there may be.
+#[test]
+fn rows_have_offsets_of_all_levels_there_may_be() {
+    let points = points(200, 4, 2);
+    let options = GraphOptions { m: 20, ef_construction: 30, max_level: 7 };
+    let graph = built(&points, options, 1);
+    assert!(graph.levels.len() < 7);
+    let rows = super::write::GraphRows::of(&graph, options, |_, _| 0.0).unwrap();
+    let text: serde_json::Value = serde_json::from_str(&rows.text).unwrap();
+    let offsets = text["level_offsets"].as_array().unwrap();
+    assert_eq!(offsets.len(), 8);
+    assert_eq!(offsets.last().unwrap().as_u64(), Some(rows.batch.num_rows() as u64));
+}

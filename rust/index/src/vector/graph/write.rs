@@ -54,6 +54,9 @@ impl GraphRows {
             }
             offsets.push(nodes.len());
         }
+        // The reference up to 10.0 searches as many levels as there may be, and finds nothing if there are fewer.
+        let levels = usize::try_from(options.max_level).unwrap_or(0);
+        offsets.resize(offsets.len().max(levels + 1), nodes.len());
         let too_many = || Error::unsupported(format!("{} neighbors in a graph", neighbors.len()));
         i32::try_from(neighbors.len()).map_err(|_| too_many())?;
         let ends = OffsetBuffer::<i32>::from_lengths(lengths);

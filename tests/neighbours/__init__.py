@@ -1,0 +1,1 @@
+"""Other releases of pylance: what they read of Pennon's tables, and what Pennon reads of theirs."""
