@@ -98,6 +98,22 @@ def test_the_reference_takes_care_of_it(uri: str, stable: bool, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_reference_compacts_it(uri: str, kind: str) -> None:
+    """Without stable row ids it writes the files again, and compares what graphs say of themselves with its own text."""
+    written(uri, vectors(), stable=False)
+    build(uri, kind)
+    for compacting in (lance, pennon, lance):
+        table = pennon.dataset(uri)
+        table.delete(f"id % 11 = {table.version % 11}")
+        compacting.dataset(uri).optimize.compact_files()
+        pennon.write_dataset(table_of(vectors(50, seed=9), ROWS * table.version), uri, mode="append")
+        table = pennon.dataset(uri)
+        assert table.stats.index_stats("vec_idx")["num_unindexed_rows"] == 50
+        assert recall(table, table, "l2", refine_factor=10) >= 0.9
+        table.optimize.optimize_indices()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("segments", [0, 1, 2])
 def test_rows_are_taken_in(uri: str, stable: bool, kind: str, segments: int) -> None:
     written(uri, vectors(), stable=stable)
