@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use async_trait::async_trait;
 use futures::TryStreamExt;
@@ -16,7 +17,7 @@ use pennon_core::RowId;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
-use pennon_table::scan::{Filter, ScanOptions, TakeOptions, TakeRows};
+use pennon_table::scan::{Filter, FirstRows, Projection, ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
     Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions, VersionRef,
     WhenMatched, WriteMode,
@@ -235,6 +236,19 @@ async fn searches_by_index() {
     // Listing; manifest; bounds and the ends of the pages and of the data; pages; rows.
     let found = within(&store, 5, 13, find).await;
     assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    // The values come from the pages, or those of the first rows: no data file is read.
+    let key = |options: ScanOptions| async move {
+        let columns = Some(Projection::Names(vec!["b".to_owned()]));
+        let scan = open(uri).await.scan(&ScanOptions { columns, ..options }).unwrap();
+        scan.stream().try_collect::<Vec<_>>().await.unwrap()
+    };
+    let filter = Some(Filter::Sql(format!("b = {}", mixed(ROWS / 3))));
+    let found = within(&store, 4, 9, key(ScanOptions { filter, ..ScanOptions::default() })).await;
+    assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    let first = FirstRows { column: "b".to_owned(), descending: false, nulls_first: false, rows: 1 };
+    let found = within(&store, 4, 9, key(ScanOptions { first: Some(first), ..ScanOptions::default() })).await;
+    let least: &Int64Array = found[0].column(0).as_primitive();
+    assert_eq!(Some(least.value(0)), (0..ROWS).map(mixed).min());
     // From pages: those at the ends of the range, then those inside of it. Of more rows the column would be scanned.
     let mut values: Vec<_> = (0..ROWS).map(mixed).collect();
     values.sort_unstable();

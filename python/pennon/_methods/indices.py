@@ -101,7 +101,7 @@ class IndexMethods(TableMethods):
         >>> print(table.scanner(filter="a = 7").explain_plan())
         scan of memory://scalar-index at version 2
         ...
-            rows found by indices: a_idx (BTree), for 1 of 1 fragments, exact
+            rows found by indices: a_idx (BTree), for 1 of 1 fragments, exact, with their values
         ...
         """
         if fragment_ids is not None:

@@ -86,13 +86,17 @@ fn is_tighter(a: &End<Bound>, b: &End<Bound>, order: Ordering) -> bool {
 pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
     let interval = |low, high| Some(Passing::Inside(vec![Interval { low, high }]));
     let infinity = Bound::Float(f64::INFINITY);
-    let not_nan =
-        Interval { low: End::Included(Bound::Float(f64::NEG_INFINITY)), high: End::Included(infinity) };
+    let lowest = Bound::Float(f64::NEG_INFINITY);
     match test {
         ValueTest::IsNull => Some(Passing::Nulls),
         ValueTest::NotNull => Some(Passing::Outside(Vec::new())),
-        ValueTest::IsNan => Some(Passing::Outside(vec![not_nan])),
-        ValueTest::NotNan => Some(Passing::Inside(vec![not_nan])),
+        // By its sign a NaN lies below or above all numbers.
+        ValueTest::IsNan => {
+            let below = Interval { low: End::Unbounded, high: End::Excluded(lowest) };
+            let above = Interval { low: End::Excluded(infinity), high: End::Unbounded };
+            Some(Passing::Inside(vec![below, above]))
+        }
+        ValueTest::NotNan => interval(End::Included(lowest), End::Included(infinity)),
         ValueTest::Eq(value) => Some(Passing::Inside(vec![Interval::point(value)])),
         ValueTest::NotEq(value) => Some(Passing::Outside(vec![Interval::point(value)])),
         ValueTest::Less(value) => interval(End::Unbounded, End::Excluded(value.clone())),

@@ -39,7 +39,7 @@ mod zones;
 
 pub use answer::{Answer, Precision};
 pub use bitmap::{BitmapIndex, BitmapWriter};
-pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS, RowSink};
+pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS, PageRun, RowSink};
 pub use files::{IndexFiles, NoPageCache, PageCache, WrittenFile};
 pub use kind::{IdDomain, IndexKind};
 pub use label_list::{LabelListIndex, LabelListWriter, items_of};

@@ -47,7 +47,8 @@ impl ValueTest {
     /// Whether the values that pass are those of an interval, or of some: several such tests are searched for at once.
     pub fn is_of_intervals(&self) -> bool {
         match self {
-            Self::NotNan
+            Self::IsNan
+            | Self::NotNan
             | Self::Eq(_)
             | Self::Less(_)
             | Self::LessEq(_)
@@ -57,7 +58,6 @@ impl ValueTest {
             | Self::Prefix(_) => true,
             Self::IsNull
             | Self::NotNull
-            | Self::IsNan
             | Self::NotEq(_)
             | Self::Contains(_)
             | Self::HasAny(_)

@@ -16,7 +16,7 @@ mod tests;
 mod walk;
 mod write;
 
-pub use page::BTreePage;
+pub use page::{BTreePage, PageRun};
 pub use search::BTreeIndex;
 pub use walk::RowSink;
 pub use write::BTreeWriter;

@@ -1,6 +1,7 @@
 //! A decoded page: its values in order, and the row of each.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 
@@ -49,7 +50,8 @@ impl BTreePage {
         self.rows.values().get(self.positions(interval)).unwrap_or_default()
     }
 
-    fn positions(&self, interval: &Interval) -> Range<usize> {
+    /// Where the values in an interval are.
+    pub(super) fn positions(&self, interval: &Interval) -> Range<usize> {
         let values = self.values.as_ref();
         let first = |range: Range<usize>, passes: &dyn Fn(&Value<'_>) -> bool| {
             first_in(range, |at| value_at(values, at).is_some_and(|value| passes(&value)))
@@ -63,6 +65,34 @@ impl BTreePage {
         }
         let end = (start + step / 2)..(start + step).min(values.len());
         start..first(end, &|value| interval.is_below(value))
+    }
+}
+
+/// Neighbours in a page: rows and their values.
+#[derive(Debug, Clone)]
+pub struct PageRun {
+    page: Arc<BTreePage>,
+    run: Range<usize>,
+}
+
+impl PageRun {
+    pub(super) fn new(page: Arc<BTreePage>, run: Range<usize>) -> Self {
+        Self { page, run }
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[u64] {
+        self.page.rows.values().get(self.run.clone()).unwrap_or_default()
+    }
+
+    /// All values of the page, those of the rows from [`Self::start`] on.
+    pub fn values(&self) -> &ArrayRef {
+        &self.page.values
+    }
+
+    /// The position of the first row in the page.
+    pub fn start(&self) -> usize {
+        self.run.start
     }
 }
 

@@ -16,7 +16,7 @@ use pennon_datafile::statistics::Bound;
 use pennon_datafile::{ByteSource, ColumnMap, FileReader};
 
 use super::lookup::Lookup;
-use super::page::BTreePage;
+use super::page::{BTreePage, PageRun};
 use super::{DATA_FILE, LOOKUP_FILE};
 use crate::answer::Answer;
 use crate::files::{IndexFiles, PageCache, open_both};
@@ -117,6 +117,48 @@ impl BTreeIndex {
                 Answer::exact_except(RowSet::of(self.rows_of(&intervals, true, cache)?))
             }
         }))
+    }
+
+    /// As [`Self::search`], with the values of the rows: pieces of pages, in no order. `None` also if the rows are all but
+    /// those of intervals, or if the pages take more than so many bytes. Errors: those of [`Self::search`].
+    pub fn search_values(
+        &self,
+        tests: &[&ValueTest],
+        most_bytes: u64,
+        cache: &dyn PageCache,
+    ) -> Result<Option<Vec<PageRun>>> {
+        let (intervals, nulls) = match passing_all(tests) {
+            Some(Passing::Inside(intervals)) => (intervals, false),
+            Some(Passing::Nulls) => (Vec::new(), true),
+            Some(Passing::Outside(_)) | None => return Ok(None),
+        };
+        let mut wanted: BTreeMap<usize, Vec<&Interval>> = BTreeMap::new();
+        for interval in &intervals {
+            self.lookup.pages_of(interval).for_each(|page| wanted.entry(page).or_default().push(interval));
+        }
+        if nulls {
+            self.with_nulls().into_iter().for_each(|page| _ = wanted.entry(page).or_default());
+        }
+        if wanted.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let data = self.data()?;
+        let all = data.reader.metadata().num_rows;
+        let rows: RowRanges = wanted.keys().map(|page| self.lookup.rows_of(*page, all)).collect();
+        let bytes = data.reader.bytes_in_memory(&[&data.values, &data.ids], &data.columns, &rows)?;
+        if bytes > most_bytes {
+            return Ok(None);
+        }
+        let pages: Vec<usize> = wanted.keys().copied().collect();
+        let pages = self.pages(&pages, cache)?;
+        let mut found = Vec::new();
+        for (page, intervals) in &wanted {
+            let page = pages.get(page).ok_or_else(|| Error::internal("a page was not read"))?;
+            let runs = intervals.iter().map(|interval| page.positions(interval));
+            let runs = runs.chain(nulls.then(|| 0..page.values().null_count()));
+            found.extend(runs.filter(|run| !run.is_empty()).map(|run| PageRun::new(Arc::clone(page), run)));
+        }
+        Ok(Some(found))
     }
 
     /// So many rows, or more, for which tests hold, all of them: those of pages whose bounds say so. Reads nothing.

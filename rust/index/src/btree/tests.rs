@@ -1,6 +1,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt64Array};
 use pennon_core::file::FileVersion;
 use pennon_core::{Error, Result};
@@ -105,6 +106,7 @@ fn check(values: &ArrayRef, tests: &[ValueTest]) {
                 expected(values, test),
                 "{test:?}, pages of {page_rows}"
             );
+            check_values(values, &index, &[test], &cache);
         }
     }
     let index = BitmapIndex::open(&bitmap(values)).unwrap();
@@ -112,6 +114,28 @@ fn check(values: &ArrayRef, tests: &[ValueTest]) {
         let found = index.search(&[test]).unwrap().unwrap();
         assert_eq!(rows_of(&found, values.len()), expected(values, test), "{test:?} of a bitmap");
     }
+}
+
+/// The rows that a search finds come with their values, each once; of all but those of intervals none do.
+fn check_values(values: &ArrayRef, index: &BTreeIndex, tests: &[&ValueTest], cache: &dyn PageCache) {
+    let answer = index.search(tests, cache).unwrap().unwrap();
+    let Some(runs) = index.search_values(tests, u64::MAX, cache).unwrap() else {
+        assert!(answer.is_complement, "{tests:?}");
+        return;
+    };
+    let mut rows = Vec::new();
+    for run in &runs {
+        for (at, row) in (run.start()..).zip(run.rows()) {
+            let own = value_at(values.as_ref(), usize::try_from(row / 3).unwrap());
+            assert_eq!(value_at(run.values().as_ref(), at), own, "{tests:?}, row {row}");
+            rows.push(*row);
+        }
+    }
+    let expected = rows_of(&answer, values.len());
+    assert_eq!(rows.len(), expected.len(), "{tests:?}");
+    assert_eq!(rows.into_iter().collect::<BTreeSet<u64>>(), expected, "{tests:?}");
+    let few = index.search_values(tests, 1, cache).unwrap();
+    assert!(few.is_none_or(|runs| runs.is_empty()), "{tests:?}");
 }
 
 /// Two tests at once find what both find.
@@ -124,6 +148,7 @@ fn check_pairs(values: &ArrayRef, tests: &[ValueTest]) {
             let both = &expected(values, a) & &expected(values, b);
             let found = index.search(&[a, b], &NoPageCache).unwrap().unwrap();
             assert_eq!(rows_of(&found, values.len()), both, "{a:?} and {b:?}");
+            check_values(values, &index, &[a, b], &NoPageCache);
             let found = bitmap.search(&[a, b]).unwrap().unwrap();
             assert_eq!(rows_of(&found, values.len()), both, "{a:?} and {b:?} of a bitmap");
         }
@@ -208,6 +233,7 @@ fn damaged_files_are_an_error_or_give_rows() {
                 let Ok(index) = BTreeIndex::open(Arc::new(files)) else { continue };
                 for test in &tests {
                     drop(index.search(&[test], &NoPageCache));
+                    drop(index.search_values(&[test], u64::MAX, &NoPageCache));
                 }
             }
         }
@@ -239,7 +265,10 @@ proptest! {
         let index = BTreeIndex::open(Arc::new(btree(&array, page_rows, 2))).unwrap();
         let value = |row: u64| values[usize::try_from(row / 3).unwrap()];
         let (mut found, mut is_stopped, mut last) = (Vec::new(), false, None);
-        let mut give = |rows: &[u64], is_new: bool| {
+        let mut give = |run: &PageRun, is_new: bool| {
+            let rows = run.rows();
+            let of_page: &Int64Array = run.values().as_primitive();
+            assert!((run.start()..).zip(rows).all(|(at, row)| value(*row) == Some(of_page.value(at))));
             assert!(!is_stopped && !rows.is_empty());
             assert!(rows.iter().all(|row| value(*row) == value(rows[0])));
             assert_eq!(is_new, last != Some(value(rows[0])));
@@ -267,7 +296,7 @@ proptest! {
         let given: Vec<i64> = found.iter().map(|row| value(*row).unwrap()).collect();
         prop_assert_eq!(given, &ordered[..count]);
         let mut nulls = BTreeSet::new();
-        index.walk_nulls(&NoPageCache, &mut |rows, _| { nulls.extend(rows.to_vec()); Ok(true) }).unwrap();
+        index.walk_nulls(&NoPageCache, &mut |run, _| { nulls.extend(run.rows().to_vec()); Ok(true) }).unwrap();
         prop_assert_eq!(nulls, expected(&array, &ValueTest::IsNull));
     }
 

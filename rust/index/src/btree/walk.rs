@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
+use arrow_array::Array;
 use pennon_core::{Error, Result};
 use pennon_datafile::statistics::Bound;
 
-use super::page::BTreePage;
+use super::page::{BTreePage, PageRun};
 use super::search::BTreeIndex;
 use crate::files::PageCache;
 use crate::values::{Value, value_at};
@@ -15,7 +17,7 @@ use crate::values::{Value, value_at};
 const AT_ONCE: usize = 64;
 
 /// Takes rows that have one value, and whether it is another one than that of the rows before. Says whether to continue.
-pub type RowSink<'a> = &'a mut dyn FnMut(&[u64], bool) -> Result<bool>;
+pub type RowSink<'a> = &'a mut dyn FnMut(&PageRun, bool) -> Result<bool>;
 
 impl BTreeIndex {
     /// Gives the rows of each value that is not null, from the smallest on or from the largest on. Says whether these were
@@ -43,7 +45,7 @@ impl BTreeIndex {
                 let compared = last.as_ref().zip(value.as_ref()).and_then(|(a, b)| a.compare(b));
                 let is_new = compared != Some(Ordering::Equal);
                 last = value;
-                if !give(page.all().get(run).unwrap_or_default(), is_new)? {
+                if !give(&PageRun::new(Arc::clone(page), run), is_new)? {
                     return Ok(false);
                 }
             }
@@ -55,7 +57,8 @@ impl BTreeIndex {
     pub fn walk_nulls(&self, cache: &dyn PageCache, give: RowSink<'_>) -> Result<bool> {
         let mut is_new = true;
         self.each_page(self.with_nulls(), false, cache, &mut |page| {
-            give(page.nulls(), std::mem::take(&mut is_new))
+            let nulls = 0..page.values().null_count();
+            give(&PageRun::new(Arc::clone(page), nulls), std::mem::take(&mut is_new))
         })
     }
 
@@ -64,7 +67,7 @@ impl BTreeIndex {
         mut pages: Vec<usize>,
         descending: bool,
         cache: &dyn PageCache,
-        look: &mut dyn FnMut(&BTreePage) -> Result<bool>,
+        look: &mut dyn FnMut(&Arc<BTreePage>) -> Result<bool>,
     ) -> Result<bool> {
         if descending {
             pages.reverse();

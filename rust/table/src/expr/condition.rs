@@ -7,6 +7,7 @@
 //! taken only if they have the column's own type, and never NaN. Where nothing was left out, the condition is as strong as
 //! the filter, and who answers it exactly need not evaluate the filter.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use arrow_array::Array;
@@ -61,14 +62,52 @@ impl Condition {
         if list.contains(&Self::Any) {
             return Self::Any;
         }
-        let mut parts = Vec::with_capacity(list.len());
-        for part in list {
-            match part {
-                Self::Either(inner) => parts.extend(inner),
-                other => parts.push(other),
+        let parts = list.into_iter().flat_map(|part| match part {
+            Self::Either(inner) => inner,
+            other => vec![other],
+        });
+        let mut joined: Vec<Self> = Vec::new();
+        for part in parts {
+            if !joined.iter_mut().any(|before| before.takes_values_of(&part)) {
+                joined.push(part);
             }
         }
-        Self::Either(parts)
+        match joined.len() {
+            1 => joined.pop().unwrap_or(Self::Any),
+            _ => Self::Either(joined),
+        }
+    }
+
+    /// Takes the values of another test in if both ask for values of one column: they are searched for at once.
+    fn takes_values_of(&mut self, other: &Self) -> bool {
+        let (Self::Test(path, test), Self::Test(of_other, more)) = (self, other) else { return false };
+        let more = match more {
+            ValueTest::Eq(value) => std::slice::from_ref(value),
+            ValueTest::OneOf(values) => values,
+            _ => return false,
+        };
+        let own = match test {
+            ValueTest::Eq(value) => std::slice::from_ref(value),
+            ValueTest::OneOf(values) => values,
+            _ => return false,
+        };
+        let is_same = |a: &Bound| own.first().is_some_and(|b| a.compare(b).is_some());
+        if path != of_other || !more.iter().all(is_same) {
+            return false;
+        }
+        let mut values = match std::mem::replace(test, ValueTest::IsNull) {
+            ValueTest::OneOf(values) => values,
+            ValueTest::Eq(value) => vec![value],
+            _ => Vec::new(),
+        };
+        for value in more {
+            let found = values.binary_search_by(|other| other.compare(value).unwrap_or(Ordering::Equal));
+            if let Err(at) = found {
+                values.insert(at, value.clone());
+            }
+        }
+        *test = ValueTest::OneOf(values);
+        true
     }
 }
 
@@ -232,7 +271,7 @@ impl Deriver<'_> {
         }
         let values = node.list.iter().filter(|e| !is_null(e)).map(|e| bound(e, &data_type));
         let Some(mut values) = values.collect::<Option<Vec<Bound>>>() else { return self.any() };
-        values.sort_by(|a, b| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
+        values.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
         if excludes {
             let other = |value| Condition::Test(path.clone(), ValueTest::NotEq(value));
             return Condition::and(values.into_iter().map(other).collect());

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::manifest::{AddressMoves, IndexMetadata};
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, FieldId, Result, RowAddress};
-use pennon_index::{Answer, IdDomain, IndexKind, PageCache, Precision, RowSet, ScalarIndex, ValueTest};
+use pennon_index::{
+    Answer, IdDomain, IndexKind, PageCache, PageRun, Precision, RowSet, ScalarIndex, ValueTest,
+};
 use roaring::RoaringBitmap;
 use tracing::debug;
 use uuid::Uuid;
@@ -130,6 +133,23 @@ impl Segment {
         let every = || Error::unsupported("an index that has all rows of a fragment that was replaced");
         let now = answer.rows.iter().ok_or_else(every)?.filter_map(|row| moves.current(RowAddress(row)));
         Ok(Some(Answer { rows: now.map(|address| address.0).collect::<RowSet>(), ..answer }))
+    }
+
+    /// The rows for which tests hold, all of them, with their values, which have a type; `None` if its files do not give
+    /// them, or if they take more than so many bytes. Blocks on the store. Errors: those of [`ScalarIndex::search`].
+    pub(crate) fn search_values(
+        &self,
+        snapshot: &Snapshot,
+        tests: &[&ValueTest],
+        data_type: &DataType,
+        most_bytes: u64,
+    ) -> Result<Option<Vec<PageRun>>> {
+        match self.open(snapshot)?.as_ref() {
+            ScalarIndex::BTree(index) if self.key.is_none() && index.data_type() == data_type => {
+                self.with_pages(snapshot, |pages| index.search_values(tests, most_bytes, pages))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The full name of its directory.

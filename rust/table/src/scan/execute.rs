@@ -3,6 +3,7 @@
 //! Nothing is decided here that the plan could know: what is left of a fragment after its statistics and deletions were
 //! read, and of a unit after the filter.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
@@ -12,12 +13,14 @@ use futures::future::{self, Either};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
+use roaring::RoaringBitmap;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, open_ahead, prepare};
-use super::index_search::{self, IndexMatches};
+use super::index_matches::IndexMatches;
+use super::index_search;
 use super::metrics::ScanMetrics;
 use super::narrow;
 use super::plan::{FragmentRows, ScanPlan};
@@ -67,9 +70,10 @@ impl Execution {
                 let search = pin!(index_search::search(
                     &self.plan.snapshot,
                     &filter.predicate,
+                    self.plan.values_of_filter(),
                     must,
                     self.plan.strict_indices,
-                    move || _ = started.try_send(()),
+                    move |with_values| _ = started.try_send(with_values),
                 ));
                 let ahead = pin!(self.open_ahead(search_started));
                 let found = match future::select(search, ahead).await {
@@ -100,19 +104,20 @@ impl Execution {
         Ok(Some(planned.filter(|(_, rows)| is_left(rows)).map(|(at, _)| at).collect()))
     }
 
-    /// Opens the files that are read next, once a search of indices has begun.
-    async fn open_ahead(&self, mut search_started: Receiver<()>) {
-        let ScanPlan { snapshot, input, needed, .. } = &*self.plan;
+    /// Opens the files that are read next, once a search of indices has begun; not those of fragments whose values come with
+    /// the rows.
+    async fn open_ahead(&self, mut search_started: Receiver<RoaringBitmap>) {
+        let snapshot = &self.plan.snapshot;
         let is_kept = !snapshot.store.is_local() && !snapshot.session().is_off();
-        if !is_kept || search_started.recv().await.is_none() {
+        if !is_kept || self.plan.values_of_first().is_some() {
             return;
         }
-        let needed = input.fields.iter().zip(needed).filter(|(_, needed)| **needed);
-        let fields: Vec<Field> = needed.map(|(field, _)| field.clone()).collect();
+        let Some(with_values) = search_started.recv().await else { return };
+        let fields = self.output_fields();
         let fragments: Vec<FragmentId> = self.plan.fragments.iter().map(|rows| rows.id).collect();
         let snapshot = Arc::clone(snapshot);
         let opened = blocking(move || {
-            open_ahead(&snapshot, &fields, &fragments);
+            open_ahead(&snapshot, &fields, &fragments, &with_values);
             Ok(())
         });
         drop(opened.await);
@@ -128,10 +133,9 @@ impl Execution {
             return Ok(None);
         }
         let scope = self.plan.fragments.iter().map(|rows| rows.id.0).collect();
-        let matching = matching.map(Arc::unwrap_or_clone);
-        let found =
-            first_rows::first_rows(&self.plan.snapshot, first, scope, matching, self.plan.strict_indices)
-                .await?;
+        let (matching, values) = (matching.map(Arc::unwrap_or_clone), self.plan.values_of_first());
+        let (snapshot, strict) = (&self.plan.snapshot, self.plan.strict_indices);
+        let found = first_rows::first_rows(snapshot, first, scope, matching, values, strict).await?;
         Ok(found.map(Arc::new))
     }
 
@@ -217,6 +221,32 @@ impl Execution {
         prepare([(reader, Needs { fields: &self.plan.input.fields, values, deletions })])
     }
 
+    /// Loads what the values of a unit are read with.
+    fn prepare_unit(&self, reader: &FragmentReader, unit: &Unit) -> Result<()> {
+        let fields = match unit.rows {
+            UnitRows::Matching(_) if self.covered(unit).is_some() => Cow::Borrowed(&[][..]),
+            UnitRows::Matching(_) => Cow::Owned(self.output_fields()),
+            _ => Cow::Borrowed(&self.plan.input.fields[..]),
+        };
+        prepare([(reader, Needs { fields: &fields, values: true, deletions: self.deletions() })])
+    }
+
+    /// The stored columns that the output needs.
+    fn output_fields(&self) -> Vec<Field> {
+        let ScanPlan { input, needed, .. } = &*self.plan;
+        let needed = input.fields.iter().zip(needed).filter(|(_, needed)| **needed);
+        needed.map(|(field, _)| field.clone()).collect()
+    }
+
+    /// The only stored column that the output needs, by its position in the input, if its values came with the rows of a
+    /// unit that an index found; and what the index found.
+    fn covered(&self, unit: &Unit) -> Option<(usize, &IndexMatches, FragmentId)> {
+        let fragment = self.plan.fragments.get(unit.fragment)?.id;
+        let found = self.indexed.get().filter(|found| found.has_values(fragment))?;
+        let (at, _) = self.plan.covered()?;
+        matches!(unit.rows, UnitRows::Matching(_)).then_some((at, &**found, fragment))
+    }
+
     /// Whether deletion vectors are needed: not if deleted rows are shown.
     fn deletions(&self) -> NeedsDeletions {
         if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes }
@@ -255,7 +285,7 @@ impl Execution {
         if self.is_answered(unit) {
             return Ok(());
         }
-        self.prepare(self.reader(unit.fragment)?, true, self.deletions())
+        self.prepare_unit(self.reader(unit.fragment)?, unit)
     }
 
     /// The batches of one unit, unless its values are too large: how large, its files tell. Blocks on the store.
@@ -291,9 +321,18 @@ impl Execution {
             self.metrics.add_unit(rows, rows);
             return Ok(self.slices(&output.make(input, &vec![None; needed.len()], rows)?));
         }
-        self.prepare(reader, true, self.deletions())?;
+        self.prepare_unit(reader, unit)?;
         let ranges = self.ranges(reader, &unit.rows)?;
         let rows = array_rows(&ranges)?;
+        if let Some((at, found, fragment)) = self.covered(unit) {
+            self.metrics.add_unit(rows, rows);
+            let mut arrays = vec![None; needed.len()];
+            if let Some(slot) = arrays.get_mut(at) {
+                *slot = found.values_of(fragment, &ranges)?;
+            }
+            self.read(reader, &ranges, needed, &mut arrays)?;
+            return Ok(self.slices(&output.make(input, &arrays, rows)?));
+        }
         let fields = input.fields.iter().zip(needed).filter(|(_, needed)| **needed).map(|(field, _)| field);
         let fields: Vec<&Field> = fields.collect();
         let part = |fields: &[&Field], ranges: &RowRanges| -> Result<Option<u64>> {

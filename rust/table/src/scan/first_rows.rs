@@ -8,16 +8,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::rows::RowRanges;
+use pennon_core::schema::Field;
 use pennon_core::{Error, Result, RowAddress, RowId};
-use pennon_index::{IndexKind, ScalarIndex};
+use pennon_index::{IndexKind, PageRun, ScalarIndex};
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::find_ids;
-use super::index_search::{FragmentRows, IndexMatches, live_rows};
+use super::index_matches::{FragmentRows, IndexMatches, live_rows};
+use super::index_values::FoundValues;
 use crate::indices::{
     SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
 };
@@ -26,6 +29,9 @@ use crate::versions::snapshot::Snapshot;
 
 /// A share of the covered rows, at most so many of which are found this way: sorting all others takes as long.
 const ROWS_PER_ROW: u64 = 8;
+
+/// Of more rows no values are held.
+const MOST_VALUES: u64 = 1 << 20;
 
 /// The first rows of an order: others may be left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +56,14 @@ impl fmt::Display for FirstRows {
 
 /// The first rows of an order among those that a filter matches, if it has one, in some fragments: others that match may be
 /// among them. `matching`: what indices say of the filter. `None` if no index knows the order, or if what `matching` says
-/// is not exact, or if the index cannot be read: that is an error if `strict`.
+/// is not exact, or if the index cannot be read: that is an error if `strict`. `values`: the field of the order, if its values
+/// shall come with the rows.
 pub(super) async fn first_rows(
     snapshot: &Arc<Snapshot>,
     first: &FirstRows,
     scope: RoaringBitmap,
     matching: Option<IndexMatches>,
+    values: Option<Field>,
     strict: bool,
 ) -> Result<Option<IndexMatches>> {
     if matching.as_ref().is_some_and(|matching| !matching.is_exact) {
@@ -66,7 +74,7 @@ pub(super) async fn first_rows(
     if let Some(field) = snapshot.manifest.schema.field(&first.column).filter(|_| strict) {
         check_versions(&entries, &[field.id])?;
     }
-    blocking(move || match find(&snapshot, &entries, &first, &scope, matching.as_ref()) {
+    blocking(move || match find(&snapshot, &entries, &first, &scope, matching.as_ref(), values.as_ref()) {
         Err(SearchError { segment, error }) if !strict && is_about_the_index(&error) => {
             match segment {
                 Some(uuid) => pass_over(&snapshot, name_of(&entries, uuid), uuid, &error),
@@ -88,8 +96,12 @@ fn name_of(entries: &[IndexMetadata], uuid: Uuid) -> &str {
     entries.iter().find(|entry| entry.uuid == uuid).map_or("", |entry| &entry.name)
 }
 
-/// Which index finds the first rows of an order, as text; `None` if none does. Reads no index.
-pub(super) async fn explain(snapshot: &Arc<Snapshot>, first: &FirstRows) -> Result<Option<String>> {
+/// Which index finds the first rows of an order, and whether with their values, as text; `None` if none does. Reads no index.
+pub(super) async fn explain(
+    snapshot: &Arc<Snapshot>,
+    first: &FirstRows,
+    with_values: bool,
+) -> Result<Option<String>> {
     if snapshot.manifest.index_section.is_none() {
         return Ok(None);
     }
@@ -97,6 +109,7 @@ pub(super) async fn explain(snapshot: &Arc<Snapshot>, first: &FirstRows) -> Resu
     let (snapshot, first) = (Arc::clone(snapshot), first.clone());
     match blocking(move || described(&snapshot, &entries, &first)).await {
         Err(error) if is_about_the_index(&error) => Ok(None),
+        Ok(Some(found)) if with_values => Ok(Some(format!("{found}, with their values"))),
         described => described,
     }
 }
@@ -131,8 +144,11 @@ fn find(
     first: &FirstRows,
     scope: &RoaringBitmap,
     matching: Option<&IndexMatches>,
+    values: Option<&Field>,
 ) -> Result<Option<IndexMatches>, SearchError> {
     let segments = chosen(snapshot, entries, first)?;
+    let data_type = values.map(Field::data_type);
+    let mut values = data_type.as_ref().map(|_| FoundValues::default());
     let mut found = FragmentRows::new();
     let mut covered = RoaringBitmap::new();
     for segment in &segments {
@@ -149,8 +165,9 @@ fn find(
             wanted: first.rows,
             found: FragmentRows::new(),
             count: 0,
+            values: &mut values,
         };
-        walk.run(first).map_err(|error| segment.failed(error))?;
+        walk.run(first, data_type.as_ref()).map_err(|error| segment.failed(error))?;
         covered |= walk.fragments;
         for (id, rows) in walk.found {
             *found.entry(id).or_default() |= rows;
@@ -158,7 +175,14 @@ fn find(
     }
     let Some(segment) = segments.first() else { return Ok(None) };
     let description = format!("{} ({})", segment.name, segment.kind.name());
-    Ok((!covered.is_empty()).then(|| IndexMatches::new(covered, found, description)))
+    if covered.is_empty() {
+        return Ok(None);
+    }
+    let found = IndexMatches::new(covered, found, description);
+    Ok(Some(match values {
+        Some(values) => found.with_values(values.by_fragment()?.1),
+        None => found,
+    }))
 }
 
 /// The walk over the values of a segment.
@@ -172,21 +196,27 @@ struct Walk<'a> {
     wanted: u64,
     found: FragmentRows,
     count: u64,
+    /// The values of the rows that were found, also by other segments, if they are wanted.
+    values: &'a mut Option<FoundValues>,
 }
 
 impl Walk<'_> {
-    fn run(&mut self, first: &FirstRows) -> Result<()> {
+    /// `data_type`: of the values, if they are wanted.
+    fn run(&mut self, first: &FirstRows, data_type: Option<&DataType>) -> Result<()> {
         let (snapshot, segment) = (self.snapshot, self.segment);
         let index = segment.open(snapshot)?;
         let ScalarIndex::BTree(index) = index.as_ref() else {
             return Err(Error::internal("an order of an index that is no B-tree"));
         };
+        if data_type != Some(index.data_type()) {
+            *self.values = None;
+        }
         segment.with_pages(snapshot, |pages| {
-            let mut run = |rows: &[u64], is_new: bool| -> Result<bool> {
+            let mut run = |run: &PageRun, is_new: bool| -> Result<bool> {
                 if is_new && self.count >= self.wanted {
                     return Ok(false);
                 }
-                self.add(rows)?;
+                self.add(run)?;
                 Ok(true)
             };
             if first.nulls_first && !index.walk_nulls(pages, &mut run)? {
@@ -200,15 +230,16 @@ impl Walk<'_> {
     }
 
     /// Adds the rows that count.
-    fn add(&mut self, rows: &[u64]) -> Result<()> {
-        let snapshot = self.snapshot;
-        let addresses: Vec<RowAddress> = if self.segment.has_addresses(snapshot) {
-            rows.iter().filter_map(|row| self.segment.current(RowAddress(*row))).collect()
+    fn add(&mut self, run: &PageRun) -> Result<()> {
+        let (snapshot, rows) = (self.snapshot, run.rows());
+        let addresses: Vec<Option<RowAddress>> = if self.segment.has_addresses(snapshot) {
+            rows.iter().map(|row| self.segment.current(RowAddress(*row))).collect()
         } else {
             let ids: Vec<RowId> = rows.iter().map(|row| RowId(*row)).collect();
-            find_ids(snapshot, &ids)?.into_iter().flatten().collect()
+            find_ids(snapshot, &ids)?
         };
-        for address in addresses {
+        for (at, address) in (run.start()..).zip(addresses) {
+            let Some(address) = address else { continue };
             let (id, offset) = (address.fragment(), address.offset());
             if !self.fragments.contains(id.0) {
                 continue;
@@ -226,7 +257,13 @@ impl Walk<'_> {
             let is_live = !deleted.contains(offset);
             if is_live && matching.as_ref().is_none_or(|rows| rows.contains(u64::from(offset))) {
                 self.count += u64::from(self.found.entry(id.0).or_default().insert(offset));
+                if let Some(values) = self.values.as_mut() {
+                    values.add(address, run.values(), at)?;
+                }
             }
+        }
+        if self.count > MOST_VALUES {
+            *self.values = None;
         }
         Ok(())
     }

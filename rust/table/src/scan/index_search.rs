@@ -7,101 +7,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pennon_core::manifest::{IndexMetadata, Manifest};
-use pennon_core::rows::RowRanges;
-use pennon_core::schema::Schema;
+use pennon_core::manifest::IndexMetadata;
+use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
 use pennon_index::{Answer, Precision, RowSet, ValueTest};
 use roaring::RoaringBitmap;
 
 use super::find_ascending_ids;
+use super::index_matches::{FragmentRows, IndexMatches, live_rows};
+use super::index_values;
 use crate::expr::{Condition, Expression};
 use crate::indices::{
     SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
 };
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
-
-/// What indices say of a filter.
-#[derive(Debug, Clone)]
-pub(crate) struct IndexMatches {
-    /// Whether the filter is true for all of the rows.
-    pub(super) is_exact: bool,
-    covered: RoaringBitmap,
-    /// Fragments that segments cover whose files cannot be read.
-    unreadable: RoaringBitmap,
-    /// Physical rows, of covered fragments that have some.
-    rows: FragmentRows,
-    /// Which indices found them.
-    description: String,
-}
-
-impl IndexMatches {
-    /// The rows of a fragment; `None` if the indices do not cover it.
-    pub(super) fn of(&self, fragment: FragmentId) -> Option<RowRanges> {
-        self.bitmap_of(fragment).map(|rows| rows.map_or_else(RowRanges::new, ranges))
-    }
-
-    /// The rows of a fragment, if it has some; `None` if the indices do not cover it.
-    pub(super) fn bitmap_of(&self, fragment: FragmentId) -> Option<Option<&RoaringBitmap>> {
-        self.covered.contains(fragment.0).then(|| self.rows.get(&fragment.0))
-    }
-
-    /// Whether no row of a fragment can match.
-    pub(super) fn leaves_out(&self, fragment: FragmentId) -> bool {
-        self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment.0)
-    }
-
-    /// Whether an index would say more of a fragment if its files could be read.
-    pub(super) fn is_unreadable(&self, fragment: FragmentId) -> bool {
-        self.unreadable.contains(fragment.0)
-    }
-
-    /// Exactly these rows of the fragments that they cover, from what is described.
-    pub(super) fn new(covered: RoaringBitmap, mut rows: FragmentRows, description: String) -> Self {
-        rows.retain(|_, rows| !rows.is_empty());
-        Self { is_exact: true, covered, unreadable: RoaringBitmap::new(), rows, description }
-    }
-
-    /// The fragments that they cover.
-    pub(super) fn covered(&self) -> &RoaringBitmap {
-        &self.covered
-    }
-
-    /// These rows in the fragments that others cover, and otherwise their own.
-    pub(super) fn replaced_by(&self, others: Self) -> Self {
-        let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(**id));
-        let mut rows: FragmentRows = own.map(|(id, rows)| (*id, rows.clone())).collect();
-        rows.extend(others.rows);
-        Self {
-            is_exact: self.is_exact,
-            covered: &self.covered | others.covered,
-            unreadable: self.unreadable.clone(),
-            rows,
-            description: others.description,
-        }
-    }
-
-    /// How many rows they found, deleted ones too.
-    pub(crate) fn found_rows(&self) -> u64 {
-        self.rows.values().map(RoaringBitmap::len).sum()
-    }
-
-    /// How many live rows they cover.
-    pub(crate) fn covered_rows(&self, manifest: &Manifest) -> u64 {
-        live_rows(manifest, &self.covered)
-    }
-
-    /// Which indices they are.
-    pub(crate) fn description(&self) -> &str {
-        &self.description
-    }
-}
-
-pub(super) fn live_rows(manifest: &Manifest, fragments: &RoaringBitmap) -> u64 {
-    let summaries = fragments.iter().filter_map(|id| manifest.fragments.summary(FragmentId(id)));
-    summaries.map(|fragment| fragment.live_rows()).sum()
-}
 
 /// How indices answer a filter. Printed, on one line.
 #[derive(Debug)]
@@ -122,26 +42,26 @@ struct FoundRows {
     is_exact: bool,
 }
 
-/// Rows by fragment.
-pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
-
 /// Searches the indices of a version; `None` if they have nothing to say, or if they would find so many rows that reading
-/// them all costs less, unless they `must` say. A segment that cannot be read is passed over, unless `strict`: that is an
-/// error then. `on_start` is called when files of indices are read next.
+/// them all costs less, unless they `must` say. Values of the field `values` come with the rows if these are all that the
+/// filter is true for and an index has them. A segment that cannot be read is passed over, unless `strict`: that is an error
+/// then. `on_start` is called when files of indices are read next, with the fragments whose values come with their rows.
 pub(super) async fn search(
     snapshot: &Arc<Snapshot>,
     filter: &Expression,
+    values: Option<Field>,
     must: bool,
     strict: bool,
-    on_start: impl Fn() + Send + 'static,
+    on_start: impl Fn(RoaringBitmap) + Send + 'static,
 ) -> Result<Option<IndexMatches>> {
     let are_few = move |found, covered| must || are_few(found, covered);
-    let pays = move |_| {
-        on_start();
+    let pays = move |_, with_values: Option<&RoaringBitmap>| {
+        on_start(with_values.cloned().unwrap_or_default());
         true
     };
-    let found = matches_of(snapshot, filter.condition(), strict, pays, are_few).await?;
-    Ok(found.map(|found| IndexMatches { is_exact: found.is_exact && filter.condition_is_exact(), ..found }))
+    let values = values.filter(|_| filter.condition_is_exact());
+    let found = find(snapshot, filter.condition(), values, strict, pays, are_few).await?;
+    Ok(found.map(|found| found.exact_if(filter.condition_is_exact())))
 }
 
 /// Whether finding so many rows of those that indices cover costs less than looking at all of these.
@@ -157,25 +77,46 @@ pub(crate) async fn matches_of(
     pays: impl Fn(u64) -> bool + Send + 'static,
     are_few: impl Fn(u64, u64) -> bool + Send + 'static,
 ) -> Result<Option<IndexMatches>> {
+    find(snapshot, condition, None, strict, move |rows, _| pays(rows), are_few).await
+}
+
+async fn find(
+    snapshot: &Arc<Snapshot>,
+    condition: &Condition,
+    values: Option<Field>,
+    strict: bool,
+    pays: impl Fn(u64, Option<&RoaringBitmap>) -> bool + Send + 'static,
+    are_few: impl Fn(u64, u64) -> bool + Send + 'static,
+) -> Result<Option<IndexMatches>> {
     if snapshot.manifest.index_section.is_none() || *condition == Condition::Any {
         return Ok(None);
     }
     let entries = snapshot.indices().await?;
     let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
-    blocking(move || match search_entries(&snapshot, &entries, &condition, strict, pays, are_few) {
-        Err(error) if !strict && is_about_the_index(&error) => {
-            pass_over_all(&snapshot, &error);
-            Ok(None)
+    blocking(move || {
+        match search_entries(&snapshot, &entries, &condition, values.as_ref(), strict, pays, are_few) {
+            Err(error) if !strict && is_about_the_index(&error) => {
+                pass_over_all(&snapshot, &error);
+                Ok(None)
+            }
+            found => found,
         }
-        found => found,
     })
     .await
 }
 
-/// How indices answer a filter, as text; `None` if they do not. Searches none of them.
-pub(super) async fn explain(snapshot: &Arc<Snapshot>, filter: &Expression) -> Result<Option<String>> {
-    let Some(plan) = explain_condition(snapshot, filter.condition()).await? else { return Ok(None) };
-    let then = if plan.is_exact && filter.condition_is_exact() { "exact" } else { "then the filter" };
+/// How indices answer a filter, as text; `None` if they do not. Searches none of them. `values`: as for [`search`].
+pub(super) async fn explain(
+    snapshot: &Arc<Snapshot>,
+    filter: &Expression,
+    values: Option<Field>,
+) -> Result<Option<String>> {
+    let Some(plan) = plan_of(snapshot, filter.condition(), values).await? else { return Ok(None) };
+    let then = match (plan.is_exact && filter.condition_is_exact(), plan.has_values) {
+        (true, true) => "exact, with their values",
+        (true, false) => "exact",
+        (false, _) => "then the filter",
+    };
     Ok(Some(format!("{plan}, {then}")))
 }
 
@@ -187,6 +128,7 @@ pub(crate) struct IndexPlan {
     /// Live rows that they cover.
     pub(crate) covered_rows: u64,
     is_exact: bool,
+    has_values: bool,
 }
 
 impl fmt::Display for IndexPlan {
@@ -200,6 +142,14 @@ impl fmt::Display for IndexPlan {
 pub(crate) async fn explain_condition(
     snapshot: &Arc<Snapshot>,
     condition: &Condition,
+) -> Result<Option<IndexPlan>> {
+    plan_of(snapshot, condition, None).await
+}
+
+async fn plan_of(
+    snapshot: &Arc<Snapshot>,
+    condition: &Condition,
+    values: Option<Field>,
 ) -> Result<Option<IndexPlan>> {
     if snapshot.manifest.index_section.is_none() || *condition == Condition::Any {
         return Ok(None);
@@ -216,6 +166,7 @@ pub(crate) async fn explain_condition(
             fragments: (covered.len(), snapshot.manifest.fragments.len()),
             covered_rows: live_rows(&snapshot.manifest, &covered),
             is_exact,
+            has_values: values.is_some_and(|field| search.has_values(&field)),
         };
         Ok((!covered.is_empty()).then_some(plan))
     });
@@ -229,8 +180,9 @@ fn search_entries(
     snapshot: &Arc<Snapshot>,
     entries: &[IndexMetadata],
     condition: &Condition,
+    values: Option<&Field>,
     strict: bool,
-    pays: impl Fn(u64) -> bool,
+    pays: impl Fn(u64, Option<&RoaringBitmap>) -> bool,
     are_few: impl Fn(u64, u64) -> bool,
 ) -> Result<Option<IndexMatches>> {
     if strict {
@@ -242,8 +194,8 @@ fn search_entries(
     let mut unreadable = RoaringBitmap::new();
     loop {
         let SearchError { segment, error } =
-            match search_segments(snapshot, &segments, condition, &pays, &are_few) {
-                Ok(found) => return Ok(found.map(|found| IndexMatches { unreadable, ..found })),
+            match search_segments(snapshot, &segments, condition, values, &pays, &are_few) {
+                Ok(found) => return Ok(found.map(|found| found.with_unreadable(unreadable))),
                 Err(failed) => failed,
             };
         // Without it others may answer.
@@ -262,19 +214,29 @@ fn search_segments(
     snapshot: &Arc<Snapshot>,
     segments: &[Segment],
     condition: &Condition,
-    pays: impl Fn(u64) -> bool,
+    values: Option<&Field>,
+    pays: impl Fn(u64, Option<&RoaringBitmap>) -> bool,
     are_few: impl Fn(u64, u64) -> bool,
 ) -> Result<Option<IndexMatches>, SearchError> {
     let planner = Planner { schema: &snapshot.manifest.schema, segments };
     let Some((search, is_exact)) = planner.plan(condition) else { return Ok(None) };
     let covered = search.covered();
     let covered_rows = live_rows(&snapshot.manifest, &covered);
-    if covered.is_empty() || !pays(covered_rows) || !are_few(search.rows_at_least(snapshot)?, covered_rows) {
+    let values = values.filter(|field| is_exact && search.has_values(field));
+    if covered.is_empty()
+        || !pays(covered_rows, values.map(|_| &covered))
+        || !are_few(search.rows_at_least(snapshot)?, covered_rows)
+    {
         return Ok(None);
+    }
+    if let (Some(field), Search::Test(tests, segments)) = (values, &search)
+        && let Some((rows, values)) = index_values::search_values(snapshot, segments, tests, &covered, field)?
+    {
+        return Ok(Some(IndexMatches::new(covered, rows, search.to_string()).with_values(values)));
     }
     let found = search.run(snapshot, &covered)?;
     let is_exact = is_exact && found.is_exact;
-    Ok(Some(IndexMatches { is_exact, ..IndexMatches::new(covered, found.rows, search.to_string()) }))
+    Ok(Some(IndexMatches::new(covered, found.rows, search.to_string()).exact_if(is_exact)))
 }
 
 /// Adds the fields that a condition tests.
@@ -411,6 +373,11 @@ impl fmt::Display for Search<'_> {
 }
 
 impl Search<'_> {
+    /// Whether the values of a field come with the rows.
+    fn has_values(&self, field: &Field) -> bool {
+        matches!(self, Self::Test(tests, segments) if index_values::have_values(segments, tests, field))
+    }
+
     /// So many rows, or more, that it finds, as far as indices know without a search. Blocks on the store.
     fn rows_at_least(&self, snapshot: &Snapshot) -> Result<u64, SearchError> {
         let each = |parts: &[Self]| {
@@ -532,10 +499,4 @@ fn addresses(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<RowSet> {
     }
     let found = find_ascending_ids(snapshot, ids.iter().ok_or_else(every)?.map(RowId))?;
     Ok(found.into_iter().map(|address| address.0).collect())
-}
-
-fn ranges(rows: &RoaringBitmap) -> RowRanges {
-    let mut rows = rows.iter();
-    let next = || rows.next_range().map(|range| u64::from(*range.start())..u64::from(*range.end()) + 1);
-    std::iter::from_fn(next).collect()
 }

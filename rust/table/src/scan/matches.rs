@@ -12,7 +12,8 @@ use pennon_core::{Error, FragmentId, Result};
 
 use super::filter::PlannedFilter;
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
-use super::index_search::{self, IndexMatches};
+use super::index_matches::IndexMatches;
+use super::index_search;
 use super::projection::{Input, ValueForm, input_batch, resolve};
 use super::units::{array_rows, rows_of_a_part, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, FragmentSlice, Projection, narrow};
@@ -156,7 +157,7 @@ pub(super) async fn matches_with(
         let version = snapshot.manifest.version;
         return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
     }
-    let indexed = index_search::search(&snapshot, &predicate, false, strict_indices, || ()).await?;
+    let indexed = index_search::search(&snapshot, &predicate, None, false, strict_indices, |_| ()).await?;
     if let Some(found) = &indexed {
         let is_left = |id: &FragmentId| !found.leaves_out(*id);
         let ids = wanted.unwrap_or_else(|| all.ids().collect());

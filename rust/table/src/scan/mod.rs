@@ -10,8 +10,9 @@
 //! | the files and the lineage of one fragment | `fragment/` |
 //! | which fragments a filter can match, by row ids | `narrow.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
-//! | which rows a filter matches, by indices of the table | `index_search.rs` |
+//! | which rows a filter matches, by indices of the table | `index_search.rs`, `index_matches.rs` |
 //! | where the rows are that an index names | `index_rows.rs` |
+//! | values that an index has of the rows that it found | `index_values.rs` |
 //! | the first rows of an order, by an index | `first_rows.rs` |
 //! | columns of rows of a fragment | `read.rs` |
 //! | plan -> units; one unit -> batches; units -> stream | `execute.rs`, `stream.rs` |
@@ -29,8 +30,10 @@ mod execute;
 mod filter;
 mod first_rows;
 mod fragment;
+mod index_matches;
 mod index_rows;
 mod index_search;
+mod index_values;
 mod matches;
 mod metrics;
 mod narrow;
@@ -57,8 +60,9 @@ use arrow_schema::SchemaRef;
 pub use first_rows::FirstRows;
 pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
 use futures::stream::BoxStream;
+pub(crate) use index_matches::IndexMatches;
 pub(crate) use index_rows::covered_rows;
-pub(crate) use index_search::{IndexMatches, explain_condition, matches_of};
+pub(crate) use index_search::{explain_condition, matches_of};
 pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
 use nearest::NearestPlan;

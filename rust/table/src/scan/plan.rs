@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use pennon_core::manifest::FragmentSummary;
+use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
+use pennon_index::is_ordered;
 use roaring::RoaringBitmap;
 
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
 use super::fragment::reads_blobs;
-use super::index_search::{self, IndexMatches};
+use super::index_matches::IndexMatches;
+use super::index_search;
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
@@ -83,6 +86,8 @@ pub struct ScanPlan {
     pub(super) first: Option<FirstRows>,
     /// Whether indices may answer the filter.
     pub(super) uses_indices: bool,
+    /// The only column of the input, other than system columns, that the output needs, if an index can have its values.
+    covered: Option<usize>,
     /// Whether fragments that they do not cover are left out.
     pub(super) only_indexed: bool,
     /// Whether an index that cannot be read is an error.
@@ -155,12 +160,14 @@ impl ScanPlan {
         let largest = fragments.iter().map(|rows| rows.shown.end - rows.shown.start).max().unwrap_or(0);
         let concurrency = concurrency(&snapshot, row_bytes.saturating_mul(unit_rows.min(largest)));
         let uses_indices = !options.ignore_indices && !options.include_deleted_rows;
+        let needed = output.needs(&input);
         Ok(Self {
+            covered: covered(&snapshot, &input, &needed).filter(|_| uses_indices),
             first: options
                 .first
                 .clone()
                 .filter(|_| uses_indices && !fragments.iter().any(|rows| rows.is_part)),
-            needed: output.needs(&input),
+            needed,
             filter,
             fragments: fragments.into(),
             window,
@@ -187,6 +194,7 @@ impl ScanPlan {
         let output = Output::nothing();
         Self {
             needed: output.needs(&self.input),
+            covered: None,
             output: Arc::new(output),
             batch_size: usize::try_from(u32::MAX).unwrap_or(usize::MAX),
             batch_bytes: None,
@@ -211,6 +219,23 @@ impl ScanPlan {
     /// either of them.
     pub(super) fn reads_together(&self, rows: u64) -> bool {
         !self.snapshot.store.is_local() && rows.saturating_mul(self.row_bytes) <= TOGETHER_BYTES
+    }
+
+    /// The column whose values an index that answers the filter, or knows the first rows, may give: its position in the
+    /// input, and its field. Then no data file is read for the rows that it finds.
+    pub(super) fn covered(&self) -> Option<(usize, &Field)> {
+        self.covered.and_then(|at| Some((at, self.input.fields.get(at)?)))
+    }
+
+    /// The field whose values an index that answers the filter gives: not if only the first rows are needed.
+    pub(super) fn values_of_filter(&self) -> Option<Field> {
+        self.covered().filter(|_| self.first.is_none()).map(|(_, field)| field.clone())
+    }
+
+    /// The field whose values an index that knows the first rows gives.
+    pub(super) fn values_of_first(&self) -> Option<Field> {
+        let first = self.first.as_ref()?;
+        self.covered().filter(|(_, field)| field.name == first.column).map(|(_, field)| field.clone())
     }
 
     /// The columns of the result.
@@ -241,6 +266,15 @@ impl ScanPlan {
             units::split(shown, unit_rows).map(move |rows| Unit { fragment, rows: UnitRows::Shown(rows) })
         })
     }
+}
+
+/// The only column of data files that is needed, if an index can have its values.
+fn covered(snapshot: &Snapshot, input: &Input, needed: &[bool]) -> Option<usize> {
+    let mut stored = (0..input.fields.len()).filter(|at| needed.get(*at) == Some(&true));
+    let (at, None) = (stored.next()?, stored.next()) else { return None };
+    let field = input.fields.get(at)?;
+    let is_blob = field.is_legacy_blob() || reads_blobs(snapshot, std::slice::from_ref(field));
+    (!is_blob && is_ordered(&field.data_type())).then_some(at)
 }
 
 /// Units of so many bytes that are read at a time.
@@ -345,12 +379,14 @@ impl ScanPlan {
     /// What indices do for it. Reads which there are, and nothing else.
     pub(super) async fn index_use(&self) -> Result<IndexUse> {
         let filter = match self.filter.as_ref().filter(|_| self.uses_indices) {
-            Some(filter) => index_search::explain(&self.snapshot, &filter.predicate).await?,
+            Some(filter) => {
+                index_search::explain(&self.snapshot, &filter.predicate, self.values_of_filter()).await?
+            }
             None => None,
         };
         let first = match &self.first {
             Some(first) if filter.is_some() || self.filter.is_none() => {
-                first_rows::explain(&self.snapshot, first).await?
+                first_rows::explain(&self.snapshot, first, self.values_of_first().is_some()).await?
             }
             _ => None,
         };

@@ -141,7 +141,7 @@ fn rows_have_offsets_of_all_levels_there_may_be() {
     let options = GraphOptions { m: 20, ef_construction: 30, max_level: 7 };
     let graph = built(&points, options, 1);
     assert!(graph.levels.len() < 7);
-    let rows = super::write::GraphRows::of(&graph, options, |_, _| 0.0).unwrap();
+    let rows = GraphRows::of(&graph, options, |_, _| 0.0).unwrap();
     let text: serde_json::Value = serde_json::from_str(&rows.text).unwrap();
     let offsets = text["level_offsets"].as_array().unwrap();
     assert_eq!(offsets.len(), 8);

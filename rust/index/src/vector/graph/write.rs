@@ -15,6 +15,8 @@ pub(super) const NEIGHBORS: &str = "__neighbors";
 const DISTANCES: &str = "_distance";
 /// What searches of the reference request ahead.
 const PREFETCH: u32 = 2;
+/// The ends of at most so many levels without nodes are written.
+const MOST_LEVELS: u32 = 64;
 
 /// The rows of a graph, and what the metadata says of it.
 #[derive(Debug)]
@@ -54,9 +56,6 @@ impl GraphRows {
             }
             offsets.push(nodes.len());
         }
-        // The reference up to 10.0 searches as many levels as there may be, and finds nothing if there are fewer.
-        let levels = usize::try_from(options.max_level).unwrap_or(0);
-        offsets.resize(offsets.len().max(levels + 1), nodes.len());
         let too_many = || Error::unsupported(format!("{} neighbors in a graph", neighbors.len()));
         i32::try_from(neighbors.len()).map_err(|_| too_many())?;
         let ends = OffsetBuffer::<i32>::from_lengths(lengths);
@@ -83,14 +82,16 @@ pub(in crate::vector) fn empty_text(options: GraphOptions) -> String {
     text(0, options, &[0])
 }
 
+/// With the keys in the order of the reference, and an end for each level that there may be: when it writes a graph again it
+/// compares its own text with this one, and up to 10.0 it searches as many levels as there may be.
 fn text(entry: u32, options: GraphOptions, offsets: &[usize]) -> String {
     let GraphOptions { m, ef_construction, max_level } = options;
-    json!({
-        "entry_point": entry,
-        "params": {
-            "max_level": max_level, "m": m, "ef_construction": ef_construction, "prefetch_distance": PREFETCH,
-        },
-        "level_offsets": offsets,
-    })
-    .to_string()
+    let mut offsets = offsets.to_vec();
+    if let Some(last) = offsets.last().copied().filter(|last| *last > 0) {
+        let ends = usize::try_from(max_level.min(MOST_LEVELS)).unwrap_or(0) + 1;
+        offsets.resize(offsets.len().max(ends), last);
+    }
+    format!(
+        r#"{{"entry_point":{entry},"params":{{"max_level":{max_level},"m":{m},"ef_construction":{ef_construction},"#
+    ) + &format!(r#""prefetch_distance":{PREFETCH}}},"level_offsets":{}}}"#, json!(offsets))
 }

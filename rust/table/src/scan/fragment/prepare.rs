@@ -8,6 +8,7 @@ use pennon_core::manifest::DataFile;
 use pennon_core::schema::Field;
 use pennon_core::{FieldId, FragmentId, Result};
 use pennon_datafile::Ahead;
+use roaring::RoaringBitmap;
 
 use super::{FieldLocation, FragmentReader};
 use crate::runtime::each_concurrently;
@@ -41,17 +42,29 @@ pub(crate) enum NeedsDeletions {
 /// The files of so many fragments are opened before it is known which of them are needed: to wait takes longer.
 const FRAGMENTS_AHEAD: usize = 8;
 
-/// Opens the files that have these fields, of some fragments if they are few. One that cannot be opened is an error when
-/// it is needed. Blocks on the store.
-pub(crate) fn open_ahead(snapshot: &Arc<Snapshot>, fields: &[Field], fragments: &[FragmentId]) {
+/// Opens the files that have these fields, of some fragments if they are few; where no file is needed, for want of fields or
+/// in fragments `without_files`, reads the deletion vectors. What cannot be read is an error when it is needed. Blocks on the
+/// store.
+pub(crate) fn open_ahead(
+    snapshot: &Arc<Snapshot>,
+    fields: &[Field],
+    fragments: &[FragmentId],
+    without_files: &RoaringBitmap,
+) {
     if fragments.len() > FRAGMENTS_AHEAD {
         return;
     }
     let fragments = fragments.iter().filter_map(|id| snapshot.manifest.fragment(*id).cloned());
     let readers = fragments.map(|fragment| FragmentReader::new(Arc::clone(snapshot), fragment, 0));
     let readers: Vec<FragmentReader> = readers.collect();
-    let needs = Needs { fields, values: false, deletions: NeedsDeletions::WithFiles };
-    drop(prepare(readers.iter().map(|reader| (reader, needs))));
+    let needs = |reader: &FragmentReader| {
+        let is_without = fields.is_empty() || without_files.contains(reader.fragment.id.0);
+        match is_without {
+            true => Needs { fields: &[], values: false, deletions: NeedsDeletions::Yes },
+            false => Needs { fields, values: false, deletions: NeedsDeletions::WithFiles },
+        }
+    };
+    drop(prepare(readers.iter().map(|reader| (reader, needs(reader)))));
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -282,15 +282,27 @@ impl NearestPlan {
         let rows = match is_refined {
             false => search.batch_of(found)?,
             true => {
-                let addresses = found.iter().flatten().map(|row| RowAddress(row.address));
-                self.compared(search, addresses.collect()).await?
+                let addresses = found.iter().flatten().map(|row| RowAddress(row.address)).collect();
+                let vectors = self.vectors_of(addresses).await?;
+                let asked = Arc::clone(search);
+                // A query is compared with what was found for it, not with what was found for others.
+                blocking(move || match found.as_slice() {
+                    [_] => asked.nearest_of(&vectors),
+                    found => asked.nearest_among(&vectors, found),
+                })
+                .await?
             }
         };
         Ok(Indexed { rows, covered, has_others })
     }
 
     /// The nearest among some rows, by their vectors.
-    async fn compared(&self, search: &Search, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
+    async fn compared(&self, search: &Search, rows: Vec<RowAddress>) -> Result<RecordBatch> {
+        search.nearest_of(&self.vectors_of(rows).await?)
+    }
+
+    /// The vectors of some rows, their ids and their addresses, which ascend.
+    async fn vectors_of(&self, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
         rows.sort_unstable();
         rows.dedup();
         let options = TakeOptions {
@@ -299,7 +311,7 @@ impl NearestPlan {
             with_row_address: true,
             ..TakeOptions::default()
         };
-        search.nearest_of(&take(Arc::clone(&self.snapshot), TakeRows::Addresses(rows), &options).await?)
+        take(Arc::clone(&self.snapshot), TakeRows::Addresses(rows), &options).await
     }
 
     async fn rows(&self, metrics: Arc<ScanMetrics>) -> Result<Vec<FoundRow>> {

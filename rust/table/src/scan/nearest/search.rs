@@ -8,6 +8,7 @@ use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, UInt32Array, UInt64Array, cast::AsArray,
 };
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use arrow_select::take::take_record_batch;
 use futures::TryStreamExt;
 use pennon_core::schema::unknown_field;
 use pennon_core::{Error, FieldId, Result};
@@ -15,7 +16,9 @@ use pennon_index::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
 
 use super::Nearest;
 use super::output::FoundRow;
+use crate::runtime::{each_concurrently, processors};
 use crate::scan::BatchStream;
+use crate::scan::units::to_u64;
 use crate::versions::snapshot::Snapshot;
 
 /// The queries of a search, and what they ask for.
@@ -104,19 +107,39 @@ impl Search {
 
     /// Of a batch of vectors, row ids and row addresses the nearest rows of each query.
     pub(super) fn nearest_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let of_query = |query: &Vec<VectorQuery>| self.nearest_in(query, batch);
+        self.batch_of(self.queries.iter().map(of_query).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Of a batch as for [`Self::nearest_of`], whose addresses ascend, the nearest rows of each query among those that were
+    /// found for it.
+    pub(super) fn nearest_among(&self, batch: &RecordBatch, found: &[Vec<Neighbor>]) -> Result<RecordBatch> {
+        let [_, _, addresses] = batch.columns() else {
+            return Err(Error::internal("vectors without their rows"));
+        };
+        let addresses = addresses.as_primitive::<UInt64Type>().values();
+        let queries: Vec<_> = self.queries.iter().zip(found).collect();
+        let of_query = |(query, found): &(&Vec<VectorQuery>, &Vec<Neighbor>)| {
+            let at = found.iter().filter_map(|row| addresses.binary_search(&row.address).ok());
+            let at = UInt64Array::from_iter_values(at.map(to_u64));
+            let own = take_record_batch(batch, &at);
+            self.nearest_in(query, &own.map_err(|e| Error::internal(format!("rows of a query: {e}")))?)
+        };
+        self.batch_of(each_concurrently(processors(), &queries, of_query)?)
+    }
+
+    /// The nearest of the rows of a batch to one query.
+    fn nearest_in(&self, query: &[VectorQuery], batch: &RecordBatch) -> Result<Vec<Neighbor>> {
         let [vectors, ids, addresses] = batch.columns() else {
             return Err(Error::internal("vectors without their rows"));
         };
         let (ids, addresses) = (ids.as_primitive::<UInt64Type>(), addresses.as_primitive::<UInt64Type>());
-        let of_query = |query: &Vec<VectorQuery>| {
-            let mut nearest = Neighbors::new(self.k, self.range);
-            let distances = distances(query, vectors)?;
-            for ((distance, id), address) in distances.into_iter().zip(ids.values()).zip(addresses.values()) {
-                nearest.offer(Neighbor { distance, id: *id, address: *address });
-            }
-            Ok(nearest.into_sorted())
-        };
-        self.batch_of(self.queries.iter().map(of_query).collect::<Result<Vec<_>>>()?)
+        let mut nearest = Neighbors::new(self.k, self.range);
+        let distances = distances(query, vectors)?;
+        for ((distance, id), address) in distances.into_iter().zip(ids.values()).zip(addresses.values()) {
+            nearest.offer(Neighbor { distance, id: *id, address: *address });
+        }
+        Ok(nearest.into_sorted())
     }
 
     /// The rows of each query as a batch.
