@@ -9,15 +9,38 @@ use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{Layer, PageLayout, PageMetadata};
 use pennon_core::rows::RowRanges;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FieldId, Result};
 
-use super::{LeafColumn, dictionary};
+use super::dictionary;
 use crate::encodings::codec::Scratch;
 use crate::layout::{First, NullRead, Output, Prepared, Second};
 use crate::repdef;
 use crate::repdef::assemble::{Assembler, Levels};
 use crate::source::{Fetch, Fetched};
 use crate::values::{Leaf, Physical, Values, leaf_array};
+
+/// A leaf column of a read.
+#[derive(Debug)]
+pub(super) struct LeafColumn {
+    /// Dotted path of the field, for errors.
+    pub(super) path: String,
+    pub(super) column: u32,
+    pub(super) data_type: DataType,
+    /// Whether each layer is a list, innermost first.
+    pub(super) lists: Vec<bool>,
+    /// Positions of the column for one of each layer around the leaf, innermost first: more than 1 from a fixed-size
+    /// list of structs on outwards.
+    pub(super) repeated: Vec<usize>,
+    /// Of a packed struct: ids and names of its members in the file.
+    pub(super) members: Vec<(FieldId, String)>,
+}
+
+impl LeafColumn {
+    /// Positions of the column for a row.
+    pub(super) fn per_row(&self) -> u64 {
+        self.repeated.last().map_or(1, |&n| n as u64)
+    }
+}
 
 /// A leaf column while it is read.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
-use pennon_core::{Error, FieldId, Result};
+use pennon_core::{Error, Result};
 
 use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
@@ -32,7 +32,7 @@ use crate::layout::{self, NullRead, Prepared};
 use crate::legacy;
 use crate::source::{ByteSource, Fetch, HeldSource, MemorySource, VerifyReads};
 use crate::statistics::{ColumnStatistics, Statistics};
-use column::ColumnRead;
+use column::{ColumnRead, LeafColumn};
 use dense::Dense;
 use nest::Leaves;
 use page_size::{buffers, estimate, page_bytes};
@@ -98,29 +98,6 @@ struct ColumnState {
     /// First row of each page, and the number of rows.
     starts: Vec<u64>,
     pages: Vec<OnceLock<Arc<Prepared>>>,
-}
-
-/// A leaf column of a read.
-#[derive(Debug)]
-struct LeafColumn {
-    /// Dotted path of the field, for errors.
-    path: String,
-    column: u32,
-    data_type: DataType,
-    /// Whether each layer is a list, innermost first.
-    lists: Vec<bool>,
-    /// Positions of the column for one of each layer around the leaf, innermost first: more than 1 from a fixed-size
-    /// list of structs on outwards.
-    repeated: Vec<usize>,
-    /// Of a packed struct: ids and names of its members in the file.
-    members: Vec<(FieldId, String)>,
-}
-
-impl LeafColumn {
-    /// Positions of the column for a row.
-    fn per_row(&self) -> u64 {
-        self.repeated.last().map_or(1, |&n| n as u64)
-    }
 }
 
 impl FileReader {

@@ -13,7 +13,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, FieldId, Result};
 
-use super::LeafColumn;
+use super::column::LeafColumn;
 use super::column::{LayerArray, LeafArray};
 use crate::container::ColumnMap;
 use crate::container::is_packed;
