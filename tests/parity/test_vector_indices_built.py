@@ -9,6 +9,7 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from support.vectors import (
     DIMENSION,
@@ -97,9 +98,24 @@ def test_the_reference_takes_care_of_it(uri: str, stable: bool, kind: str) -> No
     assert recall(table, table, "l2", refine_factor=10) >= 0.9
 
 
+@pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_HNSW_SQ"])
+def test_several_queries_find_what_each_finds_alone(uri: str, stable: bool, kind: str) -> None:
+    written(uri, vectors(), stable=stable)
+    table = build(uri, kind)
+    queries = vectors(40, seed=1)
+    table.delete("id % 9 = 4")
+    for more in ({"refine_factor": 2}, {"refine_factor": 3, "distance_range": (None, 1.0)}, {}):
+        together = table.to_table(columns=["id", "_distance"], nearest=ask(queries, **more))
+        for number, query in enumerate(queries):
+            alone = table.to_table(columns=["id", "_distance"], nearest=ask(query, **more))
+            found = together.filter(pc.equal(together["query_index"], number)).drop_columns(["query_index"])
+            assert found.to_pylist() == alone.to_pylist(), (more, number)
+    assert together.num_rows == 400
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reference_compacts_it(uri: str, kind: str) -> None:
-    """Without stable row ids it writes the files again, and compares what graphs say of themselves with its own text."""
+    """Without stable row ids it writes the files again, and compares what graphs say with its own text."""
     written(uri, vectors(), stable=False)
     build(uri, kind)
     for compacting in (lance, pennon, lance):
