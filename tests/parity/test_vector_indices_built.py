@@ -115,7 +115,7 @@ def test_several_queries_find_what_each_finds_alone(uri: str, stable: bool, kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reference_compacts_it(uri: str, kind: str) -> None:
-    """Without stable row ids it writes the files again, and compares what graphs say of themselves with its own text."""
+    """Without stable row ids it writes the files again, and compares what graphs say with its own text."""
     written(uri, vectors(), stable=False)
     build(uri, kind)
     for compacting in (lance, pennon, lance):
