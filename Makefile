@@ -29,7 +29,7 @@ PYTHON := $(shell for python in python3 python3.13 python3.12 python3.11 python3
 endif
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
-WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.json')
+WHEEL_SOURCES := $(RUST_SOURCES) pyproject.toml README.md LICENSE NOTICE THIRD_PARTY_LICENSES $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PLUGIN_SOURCES := spark-plugin/pyproject.toml $(shell find spark-plugin/pyspark_pennon -name '*.py')
 
 # Everything that starts Spark gets the runtime and the interpreter it shall use.
@@ -48,7 +48,8 @@ help:
 	@echo "make soak    an hour of processes that change an indexed table, every answer compared; SECONDS=... sets it"
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
-	@echo "make check   lints, clippy, documentation, stubs"
+	@echo "make check   lints, clippy, documentation, stubs, licences"
+	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    Rust documentation in target/doc"
 	@echo "make clean   remove .venv, .build, dist and caches"
@@ -169,7 +170,19 @@ check: lint $(VENV)/.wheel
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist tests/stubtest.allow pennon._native
+	$(PY) requirements/third_party.py --check
 	@echo "make check: all checks passed"
+
+# cargo-deny is not installed by this: building it takes minutes. Without it licences are checked all the same, and
+# advisories of crates are not.
+DENY := 0.20.2
+
+.PHONY: audit
+audit: .build/audit/.installed | toolchain
+	$(PY) requirements/third_party.py --check
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --all-features check; else \
+		echo "make audit: no cargo-deny, so no advisories of crates: cargo install cargo-deny --locked --version $(DENY)" >&2; fi
+	.build/audit/bin/pip-audit --strict --requirement requirements/constraints.txt --no-deps --disable-pip
 
 .PHONY: bench
 bench: export PYTHONPATH = $(CURDIR)/.build/shipped
@@ -233,6 +246,11 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 	$(PIP) -r requirements/check.txt
 	@touch $@
 
+.build/audit/.installed: requirements/audit.txt | $(VENV)/.made
+	$(PY) -m venv .build/audit
+	.build/audit/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@touch $@
+
 $(VENV)/.java: requirements/java_home.py | $(VENV)/.demo
 	$(PY) requirements/java_home.py > $@
 
@@ -240,6 +258,7 @@ $(VENV)/.java: requirements/java_home.py | $(VENV)/.demo
 dist/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
 	rm -rf dist
 	$(BIN)/maturin build --profile dist --locked --quiet --interpreter $(PY) --out dist
+	$(PY) requirements/neutral_sbom.py dist/*.whl
 	@touch $@
 
 .build/shipped/.installed: dist/.built | $(VENV)/.demo
@@ -250,6 +269,7 @@ dist/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
 .build/quick/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.maturin
 	rm -rf .build/quick
 	$(BIN)/maturin build --profile release --locked --quiet --interpreter $(PY) --out .build/quick
+	$(PY) requirements/neutral_sbom.py .build/quick/*.whl
 	@touch $@
 
 $(VENV)/.wheel: .build/quick/.built | $(VENV)/.demo

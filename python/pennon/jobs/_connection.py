@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon._options import strings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Connection:
     """How tasks and the commit reach the table: goes with a pickle, not with JSON, since it may hold secrets."""
 
-    storage_options: tuple[tuple[str, str], ...] = ()
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     durability: Durability = "full"
 
     @classmethod

@@ -7,8 +7,7 @@
 //! | `s3://`, `gs://`, `az://`, `abfs[s]://` ... | `remote`: `object_store` with the same option keys |
 //! | `s3+ddb://`, `file+sqlite://` | as `s3://` and `file://`, versions in an external manifest store: `external` |
 //!
-//! Paths are relative to the table's root, `/`-separated, and never lead outside it: they come from names this
-//! crate makes or from manifests, whose paths are checked when they are decoded.
+//! Paths are relative to the root, `/`-separated, and never lead outside it: those of manifests are checked by `core`.
 //!
 //! Invariant: after [`Store::put_if_absent`] returned `true` the whole file is visible under its name, and with
 //! [`Durability::Full`] it survives a power cut.

@@ -1,0 +1,107 @@
+"""Credentials stay out of errors, logs and representations; pickles hold them, since they must open the table."""
+
+from __future__ import annotations
+
+import io
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pennon
+import pytest
+from pennon import jobs
+from support.tables import numbers
+
+SECRET = "FAKE5ECRET"
+CLOSED = "http://127.0.0.1:9"
+QUICK = {"client_max_retries": "0", "request_timeout": "2s", "allow_http": "true", "region": "r"}
+AWS = {"aws_access_key_id": "key", "aws_secret_access_key": SECRET, "aws_session_token": SECRET}
+AZURE = {"azure_storage_account_name": "account", "azure_storage_endpoint": CLOSED}
+ENCODED = "RkFLRTVFQ1JFVA=="
+"""The secret in base 64, as Azure has keys."""
+
+CASES: dict[str, tuple[str, dict[str, str], type[Exception]]] = {
+    "keys": ("s3://bucket/t", {**AWS, "aws_endpoint": CLOSED}, pennon.StoreError),
+    "proxy": ("s3://bucket/t", {**AWS, "proxy_url": f"http://user:{SECRET}@127.0.0.1:9"}, pennon.StoreError),
+    "misspelled name": ("s3://bucket/t", {"aws_secret_acess_key": SECRET}, pennon.InvalidInputError),
+    "two values": ("s3://bucket/t", {**AWS, "secret_access_key": "other"}, pennon.InvalidInputError),
+    "account key": ("az://c/t", {**AZURE, "azure_storage_account_key": ENCODED}, pennon.StoreError),
+    "account key that is none": (
+        "az://c/t",
+        {**AZURE, "azure_storage_account_key": f"{SECRET}!"},
+        pennon.InvalidInputError,
+    ),
+    "SAS": ("az://c/t", {**AZURE, "azure_storage_sas_token": f"sv=1&sig={SECRET}"}, pennon.StoreError),
+    "token": ("az://c/t", {**AZURE, "azure_storage_token": SECRET}, pennon.StoreError),
+    "service account": (
+        "gs://bucket/t",
+        {"google_service_account_key": f'{{"private_key": "{SECRET}"'},
+        pennon.InvalidInputError,
+    ),
+}
+CALLS: dict[str, Callable[[str, dict[str, str]], object]] = {
+    "open": lambda uri, options: pennon.dataset(uri, storage_options=options),
+    "write": lambda uri, options: pennon.write_dataset(numbers(1), uri, storage_options=options),
+    "drop": lambda uri, options: pennon.LanceDataset.drop(uri, storage_options=options),
+}
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """All that is logged, the finest steps too."""
+    stream = io.StringIO()
+    handler, root, logger = logging.StreamHandler(stream), logging.getLogger(), logging.getLogger("pennon")
+    before = logger.level
+    root.addHandler(handler)
+    logger.setLevel(1)
+    yield stream
+    logger.setLevel(before)
+    root.removeHandler(handler)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("case", CASES)
+def test_errors_and_logs(log: io.StringIO, case: str, call: str) -> None:
+    uri, options, expected = CASES[case]
+    with pytest.raises(expected) as caught:
+        CALLS[call](uri, {**QUICK, **options})
+    shown = "".join(traceback.format_exception_only(caught.value)) + repr(caught.value)
+    for hidden in (SECRET, ENCODED):
+        assert hidden not in shown + str(caught.value.__cause__) + str(caught.value.__context__)
+        assert hidden not in log.getvalue()
+    assert log.getvalue(), "nothing was logged"
+
+
+@dataclass
+class Held:
+    """A table, and what of it goes to other processes."""
+
+    table: pennon.LanceDataset
+    fragment: pennon.LanceFragment
+    plan: jobs.JobPlan
+
+
+@pytest.fixture
+def held(uri: str) -> Held:
+    pennon.write_dataset(numbers(4), uri)
+    table = pennon.dataset(uri, storage_options=AWS)
+    return Held(table, table.get_fragments()[0], jobs.plan_delete(table, "id = 1", storage_options=AWS))
+
+
+def test_representations(held: Held) -> None:
+    task = held.plan.tasks[0]
+    for value in (held.table, held.fragment, held.table.scanner(), held.plan, task, task._connection):
+        assert SECRET not in repr(value) + str(value), type(value)
+    assert SECRET not in held.table._repr_html_() + held.fragment._repr_html_()
+
+
+def test_json_has_none_and_pickles_have_them(held: Held) -> None:
+    """Who gets a pickle can open the table; JSON of plans, tasks and fragments can be stored anywhere."""
+    task = held.plan.tasks[0]
+    assert SECRET not in held.plan.json() + task.json() + str(held.fragment.metadata.to_json())
+    assert SECRET.encode() not in pickle.dumps(held.fragment.metadata)
+    assert SECRET.encode() not in pickle.dumps(task.run())
+    for value in (held.table, held.fragment, held.plan, task):
+        assert SECRET.encode() in pickle.dumps(value), type(value)
