@@ -271,7 +271,7 @@ def test_other_commits(everything: str, uri: str, tmp_path: Path) -> None:
     table.tags.create("old", 1)
     assert_same(pennon.dataset(uri, version="old").to_table(), theirs(uri))
     clone = str(tmp_path / "clone")
-    pennon.dataset(uri).shallow_clone(clone)
+    pennon.dataset(uri).shallow_clone(clone, 1)
     assert_both_agree(clone)
     assert_same(pennon.dataset(clone).to_table(), theirs(uri))
     assert pennon.dataset(uri).cleanup_old_versions(retain_versions=1).old_versions == 0
@@ -302,7 +302,7 @@ REFUSED: dict[str, Callable[[pennon.LanceDataset], object]] = {
     "merge": lambda t: t.merge_insert("id").when_not_matched_insert_all().execute(MORE),
     "add columns": lambda t: t.add_columns({"more": "id + 1"}),
     "compact": lambda t: t.optimize.compact_files(),
-    "compact some": lambda t: t.optimize.compact_files(data_storage_version="2.2", max_source_fragments=1),
+    "compact some": lambda t: t.optimize.compact_files(data_storage_version="2.2", excluded_fragment_ids=[1]),
 }
 
 
