@@ -1,3 +1,5 @@
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, cast::AsArray, types::Float64Type};
@@ -274,6 +276,41 @@ fn try_search(files: Files, query: &ArrayRef) {
     assert!(nearest.into_sorted().len() <= 10);
 }
 
+/// An index that the reference made, with so many bits of an element; see `tests/golden/CATALOGUE.md`.
+fn rabit(bits: u8) -> Files {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/golden/index/rabit-{bits}"));
+    Files([INDEX_FILE, AUXILIARY_FILE].map(|name| (name, fs::read(folder.join(name)).unwrap())).into())
+}
+
+#[test]
+fn distances_of_the_codes_of_the_reference() {
+    let element = |row: u16, at: u16| f64::from((37 * row + 11 * at + row * at) % 101) / 8.0;
+    let vector = |row: u16| (0..16).map(|at| element(row, at)).collect::<Vec<f64>>();
+    let rows: Vec<Vec<f64>> = (0..150).map(vector).collect();
+    for (bits, tolerance) in [(1, 0.25), (4, 0.035), (9, 0.001)] {
+        let index = rabit(bits).open().unwrap();
+        assert_eq!((index.kind(), index.num_rows(), index.dimension()), (VectorIndexKind::IvfRq, 150, 16));
+        let query: Vec<f64> = (0..16).map(|at| f64::from(at) * 0.7).collect();
+        let values = lists(&DataType::Float32, 16, query.iter().copied().map(Some).collect(), None);
+        let found = search_all(&index, &values.value(0), 150, DistanceRange::default());
+        assert_eq!(found.len(), 150);
+        let error = |row: &Neighbor| {
+            let expected = defined(Metric::L2, &rows[usize::try_from(row.id).unwrap()], &query);
+            (f64::from(row.distance) - expected).abs() / expected
+        };
+        let mean = found.iter().map(error).sum::<f64>() / 150.0;
+        assert!(mean <= tolerance, "{bits} bits: {mean}");
+    }
+}
+
+#[test]
+fn damaged_codes_of_the_reference_are_an_error_or_give_rows() {
+    let query = random_vectors(&DataType::Float32, 16, 1, 14).value(0);
+    for bits in [1, 4, 9] {
+        damage(&rabit(bits), &query, 31);
+    }
+}
+
 #[test]
 fn damaged_files_are_an_error_or_give_rows() {
     let vectors = random_vectors(&DataType::Float32, 4, 300, 13);
@@ -283,28 +320,32 @@ fn damaged_files_are_an_error_or_give_rows() {
         (VectorIndexKind::IvfPq, (4, 2)),
         (VectorIndexKind::IvfSq, (8, 1)),
     ] {
-        let good = built(model(kind, Metric::L2, &vectors, 3, codes), &vectors);
-        for name in [INDEX_FILE, AUXILIARY_FILE] {
-            let len = good.0[name].len();
-            let step = if len > 4000 { 17 } else { 5 };
-            for at in (0..len).step_by(step) {
-                for change in [1_u8, 0x80, 0x3f] {
-                    let mut files = good.clone();
-                    files.0.get_mut(name).unwrap()[at] ^= change;
-                    try_search(files, &query);
-                }
-            }
-            for end in (0..len).step_by(23) {
+        damage(&built(model(kind, Metric::L2, &vectors, 3, codes), &vectors), &query, 17);
+    }
+}
+
+/// Searches an index with one byte changed, in large files every so many, and with files cut off or missing.
+fn damage(good: &Files, query: &ArrayRef, step: usize) {
+    for name in [INDEX_FILE, AUXILIARY_FILE] {
+        let len = good.0[name].len();
+        let step = if len > 4000 { step } else { 5 };
+        for at in (0..len).step_by(step) {
+            for change in [1_u8, 0x80, 0x3f] {
                 let mut files = good.clone();
-                files.0.get_mut(name).unwrap().truncate(end);
-                let opened = files.open().and_then(|index| index.read(&[0, 1, 2]).map(drop));
-                assert!(opened.is_err(), "{name} cut at {end} of {len}");
+                files.0.get_mut(name).unwrap()[at] ^= change;
+                try_search(files, query);
             }
         }
-        let mut files = good.clone();
-        files.0.remove(AUXILIARY_FILE);
-        assert!(files.open().unwrap_err().is_not_found());
+        for end in (0..len).step_by(23) {
+            let mut files = good.clone();
+            files.0.get_mut(name).unwrap().truncate(end);
+            let all = |index: VectorIndex| (0..2).try_for_each(|number| index.read(&[number]).map(drop));
+            assert!(files.open().and_then(all).is_err(), "{name} cut at {end} of {len}");
+        }
     }
+    let mut files = good.clone();
+    files.0.remove(AUXILIARY_FILE);
+    assert!(files.open().unwrap_err().is_not_found());
 }
 
 proptest! {
