@@ -24,6 +24,24 @@ ENCODED = "RkFLRTVFQ1JFVA=="
 
 CASES: dict[str, tuple[str, dict[str, str], type[Exception]]] = {
     "keys": ("s3://bucket/t", {**AWS, "aws_endpoint": CLOSED}, pennon.StoreError),
+    "password of the address": (f"s3://user:{SECRET}@bucket/t", AWS, pennon.InvalidInputError),
+    "parameter of the address": (f"s3://bucket/t?X-Amz-Signature={SECRET}", AWS, pennon.InvalidInputError),
+    "SAS in the address": (f"abfss://c@a.dfs.core.windows.net/t?sig={SECRET}", AZURE, pennon.InvalidInputError),
+    "address that is none": (f"s3://user:{SECRET}@ bucket/t", AWS, pennon.InvalidInputError),
+    "other scheme": (f"ftp://user:{SECRET}@host/t?token={SECRET}", {}, pennon.InvalidInputError),
+    "local address": (f"file://user:{SECRET}@host/t", {}, pennon.InvalidInputError),
+    "manifest store": (f"s3+ddb://user:{SECRET}@b/t?ddbTableName=n", AWS, pennon.InvalidInputError),
+    "parameter of a manifest store": (f"s3+ddb://b/t?token={SECRET}", AWS, pennon.InvalidInputError),
+    "password of the endpoint": (
+        "s3://bucket/t",
+        {**AWS, "aws_endpoint": f"http://user:{SECRET}@127.0.0.1:9"},
+        pennon.InvalidInputError,
+    ),
+    "endpoint that is none": (
+        "s3://bucket/t",
+        {**AWS, "aws_endpoint": f"http://user:{SECRET}@:x:"},
+        pennon.InvalidInputError,
+    ),
     "proxy": ("s3://bucket/t", {**AWS, "proxy_url": f"http://user:{SECRET}@127.0.0.1:9"}, pennon.StoreError),
     "misspelled name": ("s3://bucket/t", {"aws_secret_acess_key": SECRET}, pennon.InvalidInputError),
     "two values": ("s3://bucket/t", {**AWS, "secret_access_key": "other"}, pennon.InvalidInputError),

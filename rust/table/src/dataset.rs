@@ -22,7 +22,7 @@ use crate::refs::{self, Branches, RefLocation, Tags};
 use crate::runtime::gather;
 use crate::scan::{self, Blob, BlobHandling, Scan, ScanOptions, TakeOptions, TakeRows};
 use crate::session::{CommitOptions, ConnectOptions, Session};
-use crate::store::{Durability, StorageOptions, Store};
+use crate::store::{Durability, StorageOptions, Store, shown};
 use crate::versions::load::{self, Newest};
 use crate::versions::resolve::{as_of, find_newest, newest};
 use crate::versions::snapshot::Snapshot;
@@ -100,7 +100,7 @@ impl Dataset {
     /// `NotFound` for a table, version or tag that is not there, `InvalidInput` if every version is younger than
     /// `asof`, `Unsupported` for feature flags this release does not know, `Corrupt` for a manifest that does not
     /// decode: no other version is tried in its place.
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self> {
         let OpenOptions { version, asof, connect, commit } = options;
         let (store, session) = connect.open(uri)?;

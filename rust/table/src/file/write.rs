@@ -3,6 +3,7 @@
 //! Invariant: the file gets its name when it is complete. After a failed write, or if it is dropped unfinished,
 //! nothing is left, and a file that had the name before is as it was.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -14,10 +15,10 @@ use pennon_core::{Error, Result};
 use pennon_datafile::{FileWriter, WriteOptions};
 
 use crate::json;
-use crate::store::{Durability, Sink, StorageOptions, Store};
+use crate::store::{Durability, Names, Sink, StorageOptions, Store};
 
 /// How a file is written.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct FileWriteParams {
     /// Version of the file; the newest stable one if not given.
     pub version: Option<FileVersion>,
@@ -27,6 +28,17 @@ pub struct FileWriteParams {
     pub storage_options: StorageOptions,
     /// What a finished file survives.
     pub durability: Durability,
+}
+
+impl fmt::Debug for FileWriteParams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileWriteParams")
+            .field("version", &self.version)
+            .field("max_page_bytes", &self.max_page_bytes)
+            .field("storage_options", &Names(&self.storage_options))
+            .field("durability", &self.durability)
+            .finish()
+    }
 }
 
 /// What was written.

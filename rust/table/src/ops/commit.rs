@@ -12,6 +12,7 @@ use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
 use crate::ops::config;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
+use crate::store::shown;
 use crate::versions::resolve;
 use crate::write::staged::{self, StagedChange};
 use crate::write::{WriteMode, WrittenFragments};
@@ -54,7 +55,7 @@ impl Dataset {
     }
 
     /// Commits a transaction and gives the version it made: [`Self::commit_as`] with [`CommitMode::Rebase`].
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn commit(uri: &str, transaction: Transaction, params: TransactionOptions) -> Result<Self> {
         Self::commit_as(uri, transaction, CommitMode::Rebase, params).await
     }
@@ -138,7 +139,7 @@ impl Dataset {
     /// of one that exists. Idempotent by uuid.
     ///
     /// Errors: `AlreadyExists` in mode create, `InvalidInput` for mode append.
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn commit_new(
         uri: &str,
         written: WrittenFragments,

@@ -4,7 +4,7 @@ use pennon_core::{Error, Result};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
-use crate::store::{StorageOptions, Store};
+use crate::store::{StorageOptions, Store, shown};
 use crate::versions::locate;
 
 impl Dataset {
@@ -12,7 +12,7 @@ impl Dataset {
     ///
     /// Errors: `NotFound` if no version is found there, unless that is to be ignored; whatever else the directory
     /// contains is kept.
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn drop_table(
         uri: &str,
         storage_options: &StorageOptions,

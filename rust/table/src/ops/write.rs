@@ -12,7 +12,7 @@ use tracing::instrument;
 use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
 use crate::session::Session;
-use crate::store::Store;
+use crate::store::{Store, shown};
 use crate::versions::resolve;
 use crate::write::placement::{self, Placement, Target};
 use crate::write::staged::{self, StagedChange};
@@ -24,7 +24,7 @@ impl Dataset {
     /// Append and overwrite create a table that does not exist. Errors: `AlreadyExists` in mode create,
     /// `SchemaMismatch` "Append with different schema: ..." naming the field, `Conflict` after a concurrent
     /// overwrite. The table is as before after an error, and the files of the attempt are removed.
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn write(data: BatchReader, uri: &str, params: WriteOptions) -> Result<Self> {
         let (store, session) = params.connect.open(uri)?;
         match resolve::newest(&store, &session, None).await {
@@ -91,7 +91,7 @@ impl Dataset {
     /// Writes the files of [`Self::write`] and gives the transaction that would commit them.
     ///
     /// A table that does not exist is created by it, whatever the mode. Errors: those of [`Self::write`].
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn write_uncommitted(
         uri: &str,
         data: BatchReader,
@@ -136,7 +136,7 @@ impl Dataset {
     /// Writes the files of a new or overwritten table without committing them: what a worker does.
     ///
     /// All workers must be given the same Arrow schema and file version: field ids follow from the schema.
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn write_new_fragments(
         uri: &str,
         data: BatchReader,

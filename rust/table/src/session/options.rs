@@ -1,5 +1,6 @@
 //! Settings that many calls share: how a table is reached, how changes are committed, how a new table is laid out.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use pennon_core::Result;
 use pennon_core::file::FileVersion;
 
 use super::{CacheSizes, CommitLock, Session};
-use crate::store::{Durability, RequestLimits, StorageOptions, Store};
+use crate::store::{Durability, Names, RequestLimits, StorageOptions, Store};
 
 /// How a table is reached.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct ConnectOptions {
     /// Settings of the store.
     pub storage_options: StorageOptions,
@@ -20,6 +21,17 @@ pub struct ConnectOptions {
     pub requests: RequestLimits,
     /// A session to use instead of a new one.
     pub session: Option<Arc<Session>>,
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectOptions")
+            .field("storage_options", &Names(&self.storage_options))
+            .field("cache", &self.cache)
+            .field("requests", &self.requests)
+            .field("session", &self.session)
+            .finish()
+    }
 }
 
 impl ConnectOptions {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use pennon_core::{Error, Result};
 use url::Url;
 
+use super::secrets::{check_url, shown};
+
 /// A parsed table address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Address {
@@ -38,17 +40,20 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
         }
         "memory" => Ok(Address::Memory(rest.trim_matches('/').to_owned())),
         "s3" | "s3a" | "gs" | "az" | "azure" | "adl" | "abfs" | "abfss" => {
-            Ok(Address::Remote(Url::parse(uri).map_err(|e| invalid(uri, e))?))
+            let url = Url::parse(uri).map_err(|e| invalid(uri, e))?;
+            check_url(&url)?;
+            Ok(Address::Remote(url))
         }
         _ => Err(Error::invalid_input(format!(
-            "No object store provider found for scheme: '{scheme}' in {uri:?}. Valid schemes: {SCHEMES}"
+            "No object store provider found for scheme: '{scheme}' in {:?}. Valid schemes: {SCHEMES}",
+            shown(uri)
         ))),
     }
 }
 
 /// Splits the address of a file into that of its directory and its name.
 pub(super) fn directory_and_name(uri: &str) -> Result<(String, String)> {
-    let nameless = || Error::invalid_input(format!("{uri:?} does not name a file"));
+    let nameless = || Error::invalid_input(format!("{:?} does not name a file", shown(uri)));
     match parse(uri)? {
         Address::Local(path) => {
             let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
@@ -101,5 +106,5 @@ fn local(path: &str) -> Result<Address> {
 }
 
 fn invalid(uri: &str, reason: impl std::fmt::Display) -> Error {
-    Error::invalid_input(format!("Cannot understand the table address {uri:?}: {reason}"))
+    Error::invalid_input(format!("Cannot understand the table address {:?}: {reason}", shown(uri)))
 }

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::options::{Settings, contradiction, environment};
 use super::requests::CountingConnector;
+use super::secrets::check_endpoint;
 
 type StoreResult = object_store::Result<Arc<dyn ObjectStore>>;
 
@@ -39,6 +40,12 @@ const CREDENTIALS: [&str; 14] = [
 macro_rules! prepare {
     ($builder:ty, $url:expr, $settings:expr) => {{
         let chosen = choose($settings)?;
+        for (key, value) in &chosen {
+            let name = format!("{key:?}");
+            if name.ends_with("Endpoint") {
+                check_endpoint(&name, value)?;
+            }
+        }
         let mut names: Vec<String> = chosen.iter().map(|(key, value)| format!("{key:?}={value}")).collect();
         names.sort_unstable();
         let (url, patience) = ($url.to_string(), $settings.patience);

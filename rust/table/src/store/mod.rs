@@ -30,6 +30,7 @@ mod options;
 mod pool;
 mod remote;
 mod requests;
+mod secrets;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -53,18 +54,16 @@ use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
 use self::options::Settings;
+pub use self::options::StorageOptions;
 pub use self::requests::RequestLimits;
 use self::requests::{Client, Requests};
+pub(crate) use self::secrets::{Names, shown};
 pub(crate) use self::types::{ConditionalPuts, FileEnd};
 pub use self::types::{Durability, FileInfo, ListedFile, Sink};
 pub use self::upload::Uploads;
 use crate::runtime::{self, IN_FLIGHT, Metrics};
 
-/// Settings of a store: the keys of `object_store`, such as `aws_access_key_id` or `azure_storage_account_name`.
-pub type StorageOptions = HashMap<String, String>;
-
 /// The root of one table on one store. Opening one does no I/O.
-#[derive(Debug)]
 pub struct Store {
     uri: String,
     root: String,

@@ -4,15 +4,17 @@
 //! by stores of several kinds, so what another kind of store means is accepted; what none means is an error, since a
 //! misspelled setting silently changes who asks for what. The environment is only read for names that are known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
 use std::time::Duration;
 
 use pennon_core::{Error, Result};
 use pennon_datafile::VerifyReads;
 
-use super::StorageOptions;
 use super::requests::{Patience, RequestLimits};
+
+/// Settings of a store: the keys of `object_store`, such as `aws_access_key_id` or `azure_storage_account_name`.
+pub type StorageOptions = HashMap<String, String>;
 
 /// Environment variables that are taken as options, by prefix; explicit options win.
 const ENVIRONMENT: [&str; 4] = ["AWS_", "AZURE_", "DYNAMODB_", "GOOGLE_"];

@@ -39,6 +39,7 @@ use crate::dataset::{Dataset, OpenOptions};
 use crate::inventory::{self, Policy};
 use crate::runtime;
 use crate::session::{CacheSizes, Session};
+use crate::store::shown;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{TRANSACTIONS, VERSIONS, load, locate};
 
@@ -59,7 +60,7 @@ impl Dataset {
     ///
     /// Errors: `NotFound` if there is no table or version; `Corrupt` if none of its versions can be read; `Unsupported`
     /// and `Store` for what could not be looked at.
-    #[instrument(level = "debug", skip_all, fields(table = uri))]
+    #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn verify_table(uri: &str, options: OpenOptions, depth: Depth) -> Result<Report> {
         if options.version.is_some() || options.asof.is_some() {
             return Self::open(uri, options).await?.verify(depth).await;

@@ -23,6 +23,7 @@ use pennon_core::{Error, Result, Version};
 use url::Url;
 
 use super::StorageOptions;
+use super::secrets::shown;
 
 /// What the manifest store records of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +90,9 @@ pub(super) fn split(uri: &str) -> Result<(String, Option<Location>)> {
         "file+sqlite" => ("file", "db"),
         _ => return Ok((uri.to_owned(), None)),
     };
-    let invalid =
-        |why: String| Error::invalid_input(format!("Cannot understand the table address {uri:?}: {why}"));
+    let invalid = |why: String| {
+        Error::invalid_input(format!("Cannot understand the table address {:?}: {why}", shown(uri)))
+    };
     let mut url = Url::parse(&format!("{files}://{rest}")).map_err(|e| invalid(e.to_string()))?;
     let mut value = None;
     for (key, given) in url.query_pairs() {
