@@ -22,6 +22,7 @@ OWN = {name: getattr(pennon.errors, name) for name in pennon.errors.__all__ if n
 ELSEWISE = {
     ("pennon/_predicate.py", "_UntranslatableError"): "caught where it is raised",
     ("pennon/_compatibility/__init__.py", "AttributeError"): "Python demands it of __getattr__",
+    ("pennon/_readers.py", "_unknown"): "makes one of pennon's",
     ("pennon/arrow/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/arrow/_image_array.py", "kind"): "one of two of pennon's, by the answer of a server",
     ("pennon/cli/inspect.py", "error"): "one of pennon's that was caught",

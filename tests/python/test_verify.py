@@ -144,10 +144,11 @@ def test_damage_in_pages(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     all_found = table.verify(data=True).findings
     assert {(f.kind, f.version, f.fragment, f.path) for f in all_found} == {("damaged_file", 1, 0, str(path))}
     blocks = [finding for finding in all_found if "were changed after they were written" in finding.message]
-    for column, page in damaged:
-        assert any(f"page {page} of column {column}" in finding.message for finding in blocks)
-    found = [finding for finding in all_found if finding not in blocks]
     names = ["id", "s", "st.x", "st.y", "l.item"]
+    for column, page in damaged:
+        pages = [(found.column, found.page) for finding in blocks for found in finding.pages]
+        assert (names[column], page) in pages
+    found = [finding for finding in all_found if finding not in blocks]
     for (column, page), finding in zip(damaged, found, strict=True):
         assert f"(column {column})" in finding.message, names[column]
         assert f" page {page} at " in finding.message
