@@ -319,7 +319,7 @@ async fn care() {
             CleanupOptions { older_than: None, retain_versions: Some(1), ..CleanupOptions::default() };
         open(&uri).await.cleanup_old_versions(&options).await.unwrap()
     };
-    // A listing is that of seals.
+    // One of the requests lists seals.
     assert_eq!(within(&store, 7, 32, cleanup).await.old_versions, 16);
     assert_eq!(values(&open(&uri).await).await.len(), 199_995);
 }
