@@ -22,7 +22,7 @@ pub(crate) async fn of_table(dataset: &Dataset) -> Result<Vec<StoredFile>> {
     let mut expected = Expected::default();
     let mut see = |version: &Snapshot, indices: &[_]| expected.add(version, indices);
     let found = inventory::gather(snapshot, false, |_, _| Ok(Policy::keep_all()), &mut see).await?;
-    expected.add(snapshot, &*indices(snapshot).await?);
+    expected.add(snapshot, &indices(snapshot).await?);
     all(snapshot, &expected, &found)
 }
 
