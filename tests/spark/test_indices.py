@@ -58,7 +58,7 @@ def test_tasks_of_filtered_reads_search_an_index(spark: SparkSession, tmp_path: 
     for file in other.iterdir():
         shutil.copy(file, index / file.name)
     predicate, uri = "id BETWEEN 10 AND 19", uris[0]
-    found = pyspark_pennon.read(spark, uri, columns=["id"], filter_sql=predicate).collect()
+    found = pyspark_pennon.read(spark, uri, columns=["id", "k"], filter_sql=predicate).collect()
     assert sorted(row.id for row in found) == list(range(ROWS - 20, ROWS - 10))
     # Of these Spark finds that the condition is not true for any.
     assert pyspark_pennon.read(spark, uri, where=f"{predicate} AND k = 1").count() == 0
