@@ -393,7 +393,7 @@ def test_missing_messages_commit_nothing(uri: str, caplog: pytest.LogCaptureFixt
         writer.commit([message, None])
     writer.abort([message, None])
     (file,) = Path(uri, "data").iterdir()
-    assert "1 data files of this write are left" in caplog.text
+    assert f"No version of {uri} refers to 1 file that finished tasks wrote" in caplog.text
     assert file.name in caplog.text
     with pytest.raises(pennon.NotFoundError):
         pennon.dataset(uri)
