@@ -36,10 +36,9 @@ def files_of(uri: str) -> list[Path]:
     return sorted(path for path in Path(uri).rglob("*") if path.is_file())
 
 
-def content(uri: str) -> list[Any]:
+def content(uri: str, versions: list[int]) -> list[Any]:
     found = []
-    for version in lance.dataset(uri).versions():
-        number = version["version"]
+    for number in versions:
         table = pennon.dataset(uri, number, storage_options=PAGES, session=pennon.Session())
         found.append([table.to_table(with_row_id=True), table.to_table(filter="a = 77 or a = 6")])
     return found
@@ -58,7 +57,9 @@ def test_flipped_bits_of_sealed_tables(tmp_path: Path, stable: bool, file_versio
     assert report.sealed == len([path for path in before if path.suffix != ".json"])
     assert pennon.seal(uri).sealed_before == report.sealed
     assert pennon.verify(uri, data=True).without_checksums == 0
-    good = content(uri)
+    # Asked for before anything is damaged: the reference may fail on it.
+    versions = [version["version"] for version in lance.dataset(uri).versions()]
+    good = content(uri, versions)
     rng = random.Random(SEED)
     outcomes: Counter[str] = Counter()
     files = [path for path in files_of(uri) if path.suffix != ".json"]
@@ -72,9 +73,9 @@ def test_flipped_bits_of_sealed_tables(tmp_path: Path, stable: bool, file_versio
         where = f"bit {bit} of {path.relative_to(uri)}, seed {SEED}"
         try:
             try:
-                assert content(uri) == good, where
+                assert content(uri, versions) == good, where
                 outcomes["same"] += 1
-            except (pennon.PennonError, OSError, ValueError):
+            except pennon.PennonError:
                 outcomes["error"] += 1
             with contextlib.suppress(pennon.PennonError):
                 assert not pennon.verify(uri, data=True).ok, where

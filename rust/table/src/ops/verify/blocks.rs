@@ -77,7 +77,7 @@ pub(super) fn manifest(store: &Arc<Store>, at: Located) -> StoredFile {
     StoredFile { store: Arc::clone(store), path, version: at.version, fragment: None }
 }
 
-/// Whether a file has checksums of its own, which are not compared. Errors: those of reading it.
+/// Whether a file has checksums of its own. Errors: those of reading it, and `Corrupt` for a small file that is damaged.
 pub(crate) async fn has_checksums(file: &StoredFile) -> Result<bool> {
     let found = if is_of_blocks(&file.path) {
         let source = file.store.source(&file.path, None);
@@ -131,8 +131,6 @@ pub(crate) async fn check(file: &StoredFile, pace: Pace) -> Result<Checked> {
         }
         // A file that was removed since the listing is no damage.
         Err(error) if error.is_not_found() => {}
-        // What a newer release wrote.
-        Err(error) if error.kind() == ErrorKind::Unsupported => checked.without_checksums = 1,
         Err(error) => return Err(error),
     }
     Ok(checked)
@@ -165,8 +163,12 @@ async fn look(file: &StoredFile, pace: Pace) -> Result<Look> {
         }
     } else if let Some((_, check)) = check_of_file(&file.path) {
         let bytes = file.store.get(&file.path).await?;
-        if runtime::blocking(move || check(bytes)).await? {
-            return Ok(Look::Compared(Vec::new(), None));
+        match runtime::blocking(move || check(bytes)).await {
+            Ok(true) => return Ok(Look::Compared(Vec::new(), None)),
+            Ok(false) => {}
+            // What a newer release wrote, or a changed bit made of it: a seal tells.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            Err(error) => return Err(error),
         }
     }
     if file.path.ends_with(BLOBS) {
