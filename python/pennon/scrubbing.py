@@ -7,18 +7,21 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pennon import _native
 from pennon._options import located, strings
 from pennon._progress import Progress, ProgressLike, Reporter
 from pennon._text import counted, in_bytes
 from pennon.errors import CorruptError, InvalidInputError, StoreError
-from pennon.verification import DamagedPage, Finding
+from pennon.verification import Finding
+
+if TYPE_CHECKING:
+    from pennon._native import ScrubbedParts
 
 __all__ = ["ScrubReport", "scrub"]
 
@@ -123,8 +126,7 @@ def scrub(
             for at, path in enumerate(files.paths):
                 entry = kept.done.get(path)
                 if entry is None:
-                    parts = files.check(at, bytes_per_second)
-                    entry = {**parts, "findings": [asdict(Finding._of(part)) for part in parts["findings"]]}
+                    entry = files.check(at, bytes_per_second)
                     kept.add(path, entry)
                 else:
                     found.resumed += 1
@@ -134,8 +136,8 @@ def scrub(
     return found
 
 
-def _count(found: ScrubReport, entry: dict[str, Any]) -> None:
-    found.findings += [_finding(parts) for parts in entry["findings"]]
+def _count(found: ScrubReport, entry: ScrubbedParts) -> None:
+    found.findings += [Finding._of(parts) for parts in entry["findings"]]
     if entry["size_bytes"] is not None:
         found.files += 1
         found.size_bytes += entry["size_bytes"]
@@ -144,20 +146,12 @@ def _count(found: ScrubReport, entry: dict[str, Any]) -> None:
         found.gone += 1
 
 
-def _finding(parts: dict[str, Any]) -> Finding:
-    def bounds(pair: list[int] | None) -> tuple[int, int] | None:
-        return None if pair is None else (pair[0], pair[1])
-
-    pages = (DamagedPage(page["column"], page["page"], bounds(page["rows"])) for page in parts["pages"])
-    return Finding(**{**parts, "bytes": bounds(parts["bytes"]), "pages": tuple(pages)})
-
-
 class _State:
     """Which files of a pass are done, in memory and in a file."""
 
     def __init__(self, path: Path | None, uri: str) -> None:
         self.complete = False
-        self.done: dict[str, dict[str, Any]] = {}
+        self.done: dict[str, ScrubbedParts] = {}
         self._path = path
         self._uri = uri
         self._saved = time.monotonic()
@@ -173,7 +167,7 @@ class _State:
         finally:
             state._save()
 
-    def add(self, path: str, entry: dict[str, Any]) -> None:
+    def add(self, path: str, entry: ScrubbedParts) -> None:
         self.done[path] = entry
         if time.monotonic() - self._saved >= _SAVE_SECONDS:
             self._save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pennon._native._verify import FindingParts, ReportParts
 
 __all__ = ["DamagedPage", "Finding", "Leftover", "VerifyReport", "verify"]
+
+
+def _bounds(pair: Sequence[int] | None) -> tuple[int, int] | None:
+    return None if pair is None else (pair[0], pair[1])
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,9 @@ class Finding:
 
     @classmethod
     def _of(cls, parts: FindingParts) -> Finding:
-        pages = tuple(DamagedPage(**page) for page in parts["pages"])
-        return cls(**{**parts, "pages": pages})  # type: ignore[arg-type]
+        """That of the core; from JSON, which has lists for tuples, as well."""
+        pages = tuple(DamagedPage(page["column"], page["page"], _bounds(page["rows"])) for page in parts["pages"])
+        return cls(**{**parts, "bytes": _bounds(parts["bytes"]), "pages": pages})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

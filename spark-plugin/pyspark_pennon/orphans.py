@@ -58,15 +58,15 @@ class WrittenFiles:
     """What the tasks of one verb have written so far, without what is committed."""
 
     def __init__(self) -> None:
-        self._told: Accumulator[dict[str, int]] | None = None
+        self._reported: Accumulator[dict[str, int]] | None = None
         self._files: dict[str, int] = {}
         self._settled: set[str] = set()
 
     def accumulator(self, context: SparkContext | None) -> Accumulator[dict[str, int]] | None:
         """What tasks add to; None for Spark Connect, where only the files of jobs that do not fail are known."""
-        if self._told is None and context is not None:
-            self._told = context.accumulator({}, _Union())
-        return self._told
+        if self._reported is None and context is not None:
+            self._reported = context.accumulator({}, _Union())
+        return self._reported
 
     def add(self, results: list[Any]) -> None:
         """These results came to the driver."""
@@ -79,8 +79,8 @@ class WrittenFiles:
     @property
     def orphans(self) -> dict[str, int]:
         """Bytes by path of files that no version refers to."""
-        told = {} if self._told is None else self._told.value
-        return {path: size for path, size in {**told, **self._files}.items() if path not in self._settled}
+        reported = {} if self._reported is None else self._reported.value
+        return {path: size for path, size in {**reported, **self._files}.items() if path not in self._settled}
 
 
 _current: ContextVar[WrittenFiles | None] = ContextVar("pennon_written_files", default=None)

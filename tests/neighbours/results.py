@@ -64,10 +64,10 @@ def load(path: Path) -> Found:
     raw = json.loads(path.read_text())
     found = Found(raw["release"])
     for section in SECTIONS:
-        for group, told in raw[section].items():
-            outcomes = dict.fromkeys(told["cases"], READS)
-            for outcome, names in told["not"].items():
-                outcomes |= dict.fromkeys(told["cases"] if names == ["*"] else names, outcome)
+        for group, recorded in raw[section].items():
+            outcomes = dict.fromkeys(recorded["cases"], READS)
+            for outcome, names in recorded["not"].items():
+                outcomes |= dict.fromkeys(recorded["cases"] if names == ["*"] else names, outcome)
             found.sections[section][group] = outcomes
     return found
 

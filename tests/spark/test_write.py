@@ -260,9 +260,9 @@ def test_a_failed_job_commits_nothing(
     files = {path.name for path in Path(uri, "data").iterdir()}
     orphan = files - {file.path for part in pennon.dataset(uri).get_fragments() for file in part.data_files()}
     assert len(orphan) == 1
-    for told in (caught.value.__notes__[0], caplog.text):
-        assert f"No version of {uri} refers to 1 file that finished tasks wrote" in told
-        assert f"data/{next(iter(orphan))}" in told
+    for message in (caught.value.__notes__[0], caplog.text):
+        assert f"No version of {uri} refers to 1 file that finished tasks wrote" in message
+        assert f"data/{next(iter(orphan))}" in message
     with pytest.raises(PySparkException, match="always"):
         frame.write.format("pennon").mode("append").save(uri)
     assert (ids(uri), pennon.dataset(uri).version) == ([1], 1)

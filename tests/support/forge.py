@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from support.protobuf import read_varint
+
 Field = tuple[int, int, "int | bytes"]
 """Number, wire type and value."""
 Message = list[Field]
@@ -23,14 +25,14 @@ def parse(data: bytes) -> Message:
     found: Message = []
     at = 0
     while at < len(data):
-        tag, at = _read_varint(data, at)
+        tag, at = read_varint(data, at)
         number, kind = tag >> 3, tag & 7
         if kind == 0:
-            value, at = _read_varint(data, at)
+            value, at = read_varint(data, at)
             found.append((number, 0, value))
             continue
         if kind == 2:
-            length, at = _read_varint(data, at)
+            length, at = read_varint(data, at)
         else:
             length = {1: 8, 5: 4}[kind]
         found.append((number, kind, data[at : at + length]))
@@ -110,13 +112,3 @@ def varint(value: int) -> bytes:
         value >>= 7
     data.append(value)
     return bytes(data)
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at

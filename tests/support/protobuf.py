@@ -22,12 +22,12 @@ def fields(message: bytes) -> list[tuple[int, bytes | int]]:
     found: list[tuple[int, bytes | int]] = []
     at = 0
     while at < len(message):
-        tag, at = _varint(message, at)
+        tag, at = read_varint(message, at)
         if tag & 7 == 1:
             found.append((tag >> 3, int.from_bytes(message[at : at + 8], "little")))
             at += 8
             continue
-        value, at = _varint(message, at)
+        value, at = read_varint(message, at)
         if tag & 7 == 2:
             found.append((tag >> 3, message[at : at + value]))
             at += value
@@ -41,7 +41,8 @@ def _message(data: bytes, at: int) -> bytes:
     return data[at + 4 : at + 4 + length]
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at a position, and where the next field begins."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -27,9 +27,8 @@ impl BlockCheck {
     }
 
     /// All that has checksums, in ranges of some MiB.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        let checksums = self.checksums.clone();
-        checksums.ranges(BYTES).collect::<Vec<_>>().into_iter()
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.checksums.ranges(BYTES)
     }
 
     /// Runs of blocks in one of the ranges that are not as they were written. Errors: those of the source.

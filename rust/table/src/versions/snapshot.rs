@@ -152,7 +152,7 @@ impl Snapshot {
         let mut bytes = store.get(&path).await;
         if let Ok(file) = &bytes
             && store.looks_at_seals()
-            && !deletion_file::check(deletion.file_type, file).unwrap_or(true)
+            && !deletion_file::has_checksum(deletion.file_type, file)
         {
             bytes = store.check_seal(&path, file).await.and(bytes);
         }
@@ -169,7 +169,7 @@ impl Snapshot {
         let mut bytes = store.get_blocking(&path);
         if let Ok(file) = &bytes
             && store.looks_at_seals()
-            && !deletion_file::check(deletion.file_type, file).unwrap_or(true)
+            && !deletion_file::has_checksum(deletion.file_type, file)
         {
             bytes = store.check_seal_blocking(&path, file).and(bytes);
         }

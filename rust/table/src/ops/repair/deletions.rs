@@ -13,40 +13,33 @@ use crate::dataset::Dataset;
 use crate::runtime::blocking;
 use crate::scan::{self, FragmentSlice};
 use crate::session::CommitOptions;
+use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{load, locate};
 
 /// A deletion file, if all that says what it had says the same: versions before or after with as many deleted rows, since
 /// rows of a fragment that are deleted stay deleted until a restore, and the transaction of the version that it was made for.
-pub(super) async fn rebuild(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
-    let (store, session) = (&snapshot.store, snapshot.session());
-    let mut versions = Vec::new();
-    for at in locate::list(store).await? {
-        if let Ok(found) = load::load(store, session, at).await {
-            versions.push(found);
-        }
-    }
+pub(super) async fn rebuild(versions: &[Arc<Snapshot>], path: &str) -> Result<Option<Rebuilt>> {
     let Some((first, fragment, deletion)) = versions.iter().find_map(|found| with_file(found, path)) else {
         return Ok(None);
     };
     let (wanted, version) = (deletion.num_deleted_rows, first.version());
     let mut found: Vec<(Arc<DeletionVector>, String)> = Vec::new();
-    for other in &versions {
+    for other in versions {
         let of_other = other.manifest.fragment(fragment.id).filter(|other| {
             let count = other.deletion.as_ref().map(|deletion| deletion.num_deleted_rows);
             count == Some(wanted) && !has_file(other, path) && is_same_data(other, &fragment)
         });
         let Some(of_other) = of_other else { continue };
-        if is_one_history(&versions, version, other.version()).await
+        if is_one_history(versions, version, other.version()).await
             && let Ok(rows) = other.deletion_vector(of_other).await
         {
             found.push((rows, format!("version {}, of which as many rows are deleted", other.version())));
         }
     }
-    if let Some(rows) = by_predicate(first, &versions, fragment.id).await {
+    if let Some(rows) = by_predicate(first, versions, fragment.id).await {
         found.push((Arc::new(rows), format!("the predicate of the delete that made version {version}")));
     }
-    if let Some(rows) = by_moves(first, &versions, &fragment).await {
+    if let Some(rows) = by_moves(first, versions, &fragment).await {
         found.push((Arc::new(rows), format!("the rows that are in other fragments since version {version}")));
     }
     let Some((rows, from)) = found.iter().find(|(rows, _)| wanted > 0 && rows.len() == wanted) else {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use memchr::memmem;
 use pennon_core::manifest::{DataFile, Flags, Manifest, ManifestFile, naming};
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Result, Version, checksum};
@@ -10,7 +11,7 @@ use pennon_core::{Result, Version, checksum};
 use super::Rebuilt;
 use crate::commit;
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{Located, TRANSACTIONS, VERSIONS, load, locate};
+use crate::versions::{Located, TRANSACTIONS, VERSIONS, load};
 
 /// A manifest, from the version before and the transaction whose file it names: what is left of the damaged file has that name.
 /// Its time is that of the damaged file, between those of its neighbors.
@@ -51,7 +52,7 @@ pub(super) async fn manifest(snapshot: &Arc<Snapshot>, path: &str) -> Result<Opt
 
 /// Whether bytes are among others.
 pub(super) fn has(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len().max(1)).any(|window| window == wanted)
+    memmem::find(bytes, wanted).is_some()
 }
 
 /// Whether a transaction says all that its version has: where a compaction moved rows is noted in an entry of its own, if
@@ -81,21 +82,19 @@ fn leads_to(manifest: &Manifest, after: &Snapshot) -> bool {
 }
 
 /// A transaction file, from the copy in the manifest of its version.
-pub(super) async fn transaction_file(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
-    let (store, session) = (&snapshot.store, snapshot.session());
-    for at in locate::list(store).await?.into_iter().rev() {
-        let Ok(found) = load::load(store, session, at).await else { continue };
-        let is_of_file = path.ends_with(&format!("/{}", found.manifest.transaction_file));
-        if !is_of_file || found.manifest.transaction_section.is_none() {
+pub(super) async fn transaction_file(versions: &[Arc<Snapshot>], path: &str) -> Option<Rebuilt> {
+    let name = path.strip_prefix(TRANSACTIONS)?.strip_prefix('/')?;
+    for found in versions.iter().rev() {
+        if found.manifest.transaction_file != name || found.manifest.transaction_section.is_none() {
             continue;
         }
-        if let Ok(Some(transaction)) = load::transaction(&found).await {
+        if let Ok(Some(transaction)) = load::transaction(found).await {
             let mut bytes = transaction.encode();
             checksum::append(&mut bytes);
-            return Ok(Some(Rebuilt { bytes: bytes.into(), from: from_manifest(found.version()) }));
+            return Some(Rebuilt { bytes: bytes.into(), from: from_manifest(found.version()) });
         }
     }
-    Ok(None)
+    None
 }
 
 fn from_manifest(version: Version) -> String {

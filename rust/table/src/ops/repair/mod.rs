@@ -37,7 +37,7 @@ use crate::runtime;
 use crate::session::ConnectOptions;
 use crate::store::{Durability, Store};
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{VersionRef, locate};
+use crate::versions::{VersionRef, load, locate};
 
 /// The folder that keeps what was replaced.
 const DAMAGED: &str = "_damaged";
@@ -211,6 +211,17 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
         let files = paths::references(&snapshot.manifest, &indices);
         files.filter_map(|file| Some((file.path(), file.size?))).collect()
     };
+    // What deletion files and transactions are made again from.
+    let mut versions = Vec::new();
+    let wants_versions = |path: &&str| {
+        below(&snapshot.store, path)
+            .is_some_and(|path| path.starts_with("_deletions/") || path.starts_with("_transactions/"))
+    };
+    if by_file.keys().any(wants_versions) {
+        for at in locate::list(&snapshot.store).await? {
+            versions.extend(load::load(&snapshot.store, snapshot.session(), at).await.ok());
+        }
+    }
     let mut fragments: BTreeMap<FragmentId, Vec<&Finding>> = BTreeMap::new();
     let mut indices: BTreeMap<String, &str> = BTreeMap::new();
     for (full_path, findings) in by_file {
@@ -219,9 +230,8 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
             plan.unrepaired.extend(findings.into_iter().cloned());
             continue;
         };
-        if let Some(step) =
-            file_step(snapshot, copy.as_ref(), (path, sizes.get(path).copied()), &findings, &damaged).await?
-        {
+        let file = (path, sizes.get(path).copied());
+        if let Some(step) = file_step(snapshot, copy.as_ref(), file, &findings, &damaged, &versions).await? {
             plan.steps.push(step);
             continue;
         }
@@ -256,6 +266,7 @@ async fn file_step(
     (path, size): (&str, Option<u64>),
     findings: &[&Finding],
     damaged: &HashSet<String>,
+    versions: &[Arc<Snapshot>],
 ) -> Result<Option<(RepairAction, Step)>> {
     let store = &snapshot.store;
     let action = |kind, message| RepairAction {
@@ -283,8 +294,8 @@ async fn file_step(
         Some(FindingKind::TornManifest | FindingKind::DamagedManifest) if path.starts_with("_versions/") => {
             metadata::manifest(snapshot, path).await?
         }
-        _ if path.starts_with("_transactions/") => metadata::transaction_file(snapshot, path).await?,
-        _ if path.starts_with("_deletions/") => deletions::rebuild(snapshot, path).await?,
+        _ if path.starts_with("_transactions/") => metadata::transaction_file(versions, path).await,
+        _ if path.starts_with("_deletions/") => deletions::rebuild(versions, path).await?,
         _ => None,
     };
     Ok(rebuilt.map(|Rebuilt { bytes, from }| {
