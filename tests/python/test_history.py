@@ -170,6 +170,25 @@ def test_rows_that_are_not_there(table: pennon.LanceDataset) -> None:
         table.history(11)
 
 
+def test_rows_of_a_version_that_the_handle_does_not_know(table: pennon.LanceDataset) -> None:
+    older = pennon.dataset(table.uri)
+    table.insert(numbers(1, 10))
+    table.update({"text": "'new'"}, where="id = 10")
+    # The row lives, in a version after that of the handle.
+    assert older.restore_rows([10], 2) == 1
+    rows = older.to_table(with_row_id=True, filter="id = 10").to_pylist()
+    assert rows == [{"id": 10, "text": "row 10", "_rowid": 10}]
+    older.validate()
+
+
+def test_rows_of_another_branch(table: pennon.LanceDataset) -> None:
+    branch = table.create_branch("other")
+    branch.insert(numbers(2, 10))
+    with pytest.raises(pennon.InvalidInputError, match=r"row 10 of version \d was made on another branch"):
+        table.restore_rows([10], ("other", None))
+    assert table.count_rows() == 10
+
+
 def test_rows_without_identity(uri: str) -> None:
     table = pennon.write_dataset(numbers(3), uri, enable_stable_row_ids=False)
     with pytest.raises(pennon.InvalidInputError, match="history requires stable row ids"):

@@ -80,11 +80,20 @@ pub fn carry(
     committed: &Manifest,
     read: &RowsByFragment,
 ) -> Result<()> {
+    let none = DeletionVector::empty();
     let mut ids: Option<CommittedIds<'_>> = None;
     for group in &rewrite.groups {
         let mut moving = RowsByFragment::new();
         for old in &group.old_fragments {
-            moving.extend(affected.remove(&old.id).map(|rows| (old.id, rows)));
+            let Some(rows) = affected.remove(&old.id) else { continue };
+            // The id of such a row may be in the group all the same: that of the row as somebody else has updated it.
+            if vector_of(old, read, &none)?.intersects(&rows) {
+                return Err(conflict(
+                    committed.version,
+                    "rows to delete were deleted or changed before they were moved",
+                ));
+            }
+            moving.insert(old.id, rows);
         }
         if moving.is_empty() {
             continue;

@@ -28,9 +28,7 @@ pub(super) async fn follow(
     let old = rewrite.groups.iter().flat_map(|group| &group.old_fragments);
     let touched =
         rewrite.groups.iter().filter(|g| g.old_fragments.iter().any(|f| affected.contains_key(&f.id)));
-    // Only without row ids does it matter what was deleted before the rows moved.
-    let by_order = touched.flat_map(|g| &g.old_fragments).filter(|f| f.row_ids.is_none());
-    let read = vectors(committed, by_order).await?;
+    let read = vectors(committed, touched.flat_map(|group| &group.old_fragments)).await?;
     let (updated, removed) = fragments(mine);
     let moved: BTreeSet<FragmentId> = old.map(|fragment| fragment.id).collect();
     let needed = updated.iter().chain(removed.intersection(&moved));

@@ -29,17 +29,23 @@ impl Dataset {
     /// once. Another writer who changes the same rows meanwhile leads to another try on the newest version.
     ///
     /// Errors: `NotFound` for ids that do not live in the version, saying how many and the first, and for the version;
-    /// `InvalidInput` for a table without stable row ids, and for columns that must not be null and were not there;
+    /// `InvalidInput` for a table without stable row ids, for columns that must not be null and were not there, and for ids
+    /// that only another branch has given out;
     /// `Unsupported` for columns that had another type, or whose field id a column of another name had that may be
     /// another one. The table is as before then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
         let old = self.find_older(version).await?;
+        let mut base = self.clone();
+        if old.version() > base.version() {
+            // A version that does not know the rows cannot tell whether they are alive.
+            base.checkout_latest().await?;
+        }
         let attempt = |base: Self| {
             let old = Arc::clone(&old);
             async move { base.restore_rows_once(ids, &old).await }
         };
-        let (snapshot, rows) = super::retrying(self, RETRIES.0, RETRIES.1, attempt).await?;
+        let (snapshot, rows) = super::retrying(&base, RETRIES.0, RETRIES.1, attempt).await?;
         self.move_to(snapshot);
         Ok(rows)
     }
@@ -84,6 +90,13 @@ impl Dataset {
                 missing.len(),
                 ids.len(),
                 old.version()
+            )));
+        }
+        if let Some(id) = ids.iter().find(|id| id.0 >= now.manifest.next_row_id) {
+            return Err(Error::invalid_input(format!(
+                "row {id} of version {} was made on another branch: the next new row of this one gets id {}",
+                old.version(),
+                now.manifest.next_row_id
             )));
         }
         let table = Arc::clone(&now.manifest.schema);

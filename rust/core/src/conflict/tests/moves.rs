@@ -152,6 +152,21 @@ fn rewrites_that_cannot_be_followed() {
     }
 }
 
+/// A row that was updated before the rewrite is in the group twice: deleted where it was, and alive under its id.
+#[test]
+fn a_row_that_was_updated_before_it_moved_is_not_the_one_that_was_read() {
+    let model: Model = vec![vec![(0, false), (1, true), (2, false)], vec![(1, false), (4, false)]];
+    let (group, _) = rewritten(&model, 10, true);
+    let committed = current(group.new_fragments.clone());
+    let rewrite = Rewrite { groups: vec![group], rewritten_indices: Vec::new() };
+    let carried = |affected: &[(u32, &[u32])]| {
+        carry(&mut vectors(affected), &rewrite, &committed, &read_vectors(&model))
+    };
+    let retryable = ErrorKind::Conflict { retryable: true };
+    assert_eq!(carried(&[(0, &[0, 1])]).unwrap_err().kind(), retryable);
+    carried(&[(0, &[0]), (1, &[0])]).unwrap();
+}
+
 #[test]
 fn rewrites_that_are_not_carried_over() {
     let (mut group, _) = rewritten(&model(), 2, true);
