@@ -41,16 +41,18 @@ pub fn manifest_name(version: Version, scheme: NamingScheme) -> String {
     }
 }
 
-/// Version and scheme of a manifest name; `None` for other files, staged and detached manifests included.
+/// Version and scheme of a manifest name; `None` for other files, staged and detached manifests included, and for numbers
+/// that only detached manifests have.
 ///
 /// The names of the two schemes differ in length: 20 digits are scheme 2 (table format, section 1).
 pub fn parse(name: &str) -> Option<(Version, NamingScheme)> {
     let digits = name.strip_suffix(MANIFEST_SUFFIX)?;
     let number = parse_number(digits)?;
-    if digits.len() == V2_DIGITS {
-        return Some((Version(u64::MAX - number), NamingScheme::V2));
-    }
-    Some((Version(number), NamingScheme::V1))
+    let (version, scheme) = match digits.len() {
+        V2_DIGITS => (Version(u64::MAX - number), NamingScheme::V2),
+        _ => (Version(number), NamingScheme::V1),
+    };
+    (!version.is_detached()).then_some((version, scheme))
 }
 
 /// Version of a detached manifest's name.

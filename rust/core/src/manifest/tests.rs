@@ -32,6 +32,9 @@ fn manifest_names() {
         "latest_version_hint.json",
         "99999999999999999999.manifest",
         "d5.manifest",
+        // Numbers of detached versions, in the names of others.
+        "9223372036854775808.manifest",
+        "00000000000000000024.manifest",
     ] {
         assert_eq!((parse(name), parse_detached(name)), (None, None), "{name}");
     }

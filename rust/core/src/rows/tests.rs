@@ -197,6 +197,20 @@ fn large_values() {
     assert_eq!(RowIdSequence::decode(&RowIdSequence::from_slice(&spread).encode()).unwrap().len(), 2);
 }
 
+/// The numbers between these would take more bytes than 64 bits can count.
+#[test]
+fn wide_gaps() {
+    let ids = RowIdSequence::from_slice(&[1, 2, 1 << 62, u64::MAX - 1]);
+    for sequence in [ids.clone(), ids.slice(0..4), ids.mask(&DeletionVector::from_iter([1]))] {
+        let decoded = RowIdSequence::decode(&sequence.encode()).unwrap();
+        assert_eq!(decoded.iter().last(), Some(u64::MAX - 1));
+    }
+    // An array of a manifest that somebody else wrote: 1 and 2^62.
+    let array = hex("0a162a141a12121001000000000000000000000000000040");
+    let array = RowIdSequence::decode(&array).unwrap();
+    assert_eq!(array.slice(0..2), RowIdSequence::from_slice(&[1, 1 << 62]));
+}
+
 /// 100,000 segments: look-ups must not walk them.
 #[test]
 fn many_segments() {

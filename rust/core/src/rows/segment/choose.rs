@@ -201,7 +201,8 @@ impl Statistics {
             return (Form::Range, nested(nested(ends)));
         }
         // The holes lie closer together than the ids.
-        let as_holes = nested(nested(ends + nested(array(span - 1, holes, self.min + 1))));
+        let as_holes = nested(array(span - 1, holes, self.min + 1));
+        let as_holes = nested(nested(ends.saturating_add(as_holes)));
         let as_bitmap = nested(nested(ends + nested(span.div_ceil(8))));
         if as_holes <= as_bitmap && as_holes <= as_sorted {
             (Form::Holes, as_holes)
