@@ -132,7 +132,9 @@ endif
 nightly: test
 	@echo "make nightly: the same again with SEED=$(SEED)"
 	# A million histories of commits, of which none may violate an invariant.
-	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test simulator
+	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
+	# A million steps of programs on whole tables, of which none may differ from the model.
+	PENNON_STEPS=1000000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
 	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) \
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }

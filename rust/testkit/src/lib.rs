@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`simulator`] | whole histories of commits by several writers, each repeatable from a number |
+//! | [`simulator`] | histories of commits by several writers, and programs of all verbs on whole tables, each repeatable from a number |
 //! | [`wire_code`] | generates the wire code of `pennon-core` |
 
 pub mod simulator;

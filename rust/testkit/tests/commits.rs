@@ -3,7 +3,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use pennon_table::runtime::Fault;
-use pennon_testkit::simulator;
+use pennon_testkit::simulator::commits;
 
 /// Histories of the quick lane; `make nightly` runs a million.
 const HISTORIES: u64 = 5_000;
@@ -19,7 +19,7 @@ fn no_history_violates_an_invariant() {
         for thread in 0..threads {
             scope.spawn(move || {
                 for seed in (0..histories).filter(|seed| seed % threads == thread) {
-                    if let Err(violation) = simulator::run(seed, None) {
+                    if let Err(violation) = commits::run(seed, None) {
                         panic!("{violation}");
                     }
                 }
@@ -32,7 +32,7 @@ fn no_history_violates_an_invariant() {
 fn each_planted_fault_is_found() {
     let mut missed = Vec::new();
     for fault in Fault::ALL {
-        match (0..PLANTED).find_map(|seed| simulator::run(seed, Some(fault)).err()) {
+        match (0..PLANTED).find_map(|seed| commits::run(seed, Some(fault)).err()) {
             Some(violation) => println!("{fault:?}: {violation}"),
             None => missed.push(fault),
         }
@@ -44,10 +44,10 @@ fn each_planted_fault_is_found() {
 fn a_seed_is_a_history() {
     let mut kinds = [0; 4];
     for seed in 0..200 {
-        let first = simulator::run(seed, None).unwrap();
+        let first = commits::run(seed, None).unwrap();
         assert_eq!(
             format!("{first:?}"),
-            format!("{:?}", simulator::run(seed, None).unwrap()),
+            format!("{:?}", commits::run(seed, None).unwrap()),
             "history {seed}"
         );
         let counts = [first.committed, first.not_committed, first.unknown, first.crashed];

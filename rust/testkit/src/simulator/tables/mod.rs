@@ -1,0 +1,223 @@
+//! Programs of all verbs on a table, its branches and its clones, compared with a model after every step.
+//!
+//! | file | what |
+//! |---|---|
+//! | `model` | rows as maps, and what each verb makes of them |
+//! | `line` | a table, a branch or a clone: its handles and the states of its versions |
+//! | `verbs` | the steps: what is drawn of their numbers, and the call of the verb |
+//! | `check` | reads: rows, lineage, filters with and without indices, takes, change feeds |
+//! | `store` | a store that can be cut off in the midst of a verb, as when the process is killed |
+//!
+//! A verb may be called on a handle whose version is no longer the newest, so that it is rebased, tried again or refused.
+//! It may be cut off after any change of the store: its version is there or not, whole, and everything before it.
+//! Programs are plain data: any part of one is one, and of a program that fails the shortest part that fails like it is
+//! reported.
+
+mod check;
+mod line;
+mod model;
+mod store;
+mod verbs;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use pennon_core::manifest::Timestamp;
+use pennon_table::runtime::{Env, Fault, Turns};
+use rand::rngs::StdRng;
+use rand::{RngCore, SeedableRng};
+use uuid::Uuid;
+
+use self::line::World;
+pub use self::verbs::Kind;
+
+/// One step of a program. What its numbers mean depends on the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The verb.
+    pub kind: Kind,
+    /// What it is about.
+    pub subject: u32,
+    /// How it is done: the line, the handle, whether the store is cut off, and how it is checked.
+    pub manner: u32,
+}
+
+/// A program that does not do what the model does.
+#[derive(Debug, Clone)]
+pub struct Divergence {
+    /// The number that it was drawn from.
+    pub seed: u64,
+    /// The shortest part of it that fails in the same way.
+    pub program: Vec<Step>,
+    /// How.
+    pub what: String,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "program {}: {}", self.seed, self.what)?;
+        self.program.iter().try_for_each(|step| writeln!(f, "    {step:?}"))
+    }
+}
+
+/// What a program did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Steps.
+    pub steps: u64,
+    /// Versions that were made.
+    pub versions: u64,
+    /// Verbs on older handles that were committed on newer versions, or anew on them.
+    pub rebased: u64,
+    /// Verbs on older handles that were refused.
+    pub refused: u64,
+    /// Verbs that were cut off.
+    pub cut: u64,
+    /// Of these, whose version is there all the same.
+    pub cut_after_commit: u64,
+}
+
+impl Counts {
+    /// Adds those of another program.
+    pub fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.versions += other.versions;
+        self.rebased += other.rebased;
+        self.refused += other.refused;
+        self.cut += other.cut;
+        self.cut_after_commit += other.cut_after_commit;
+    }
+}
+
+/// The program of a number.
+pub fn program(seed: u64, steps: usize) -> Vec<Step> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut draw = || random.next_u32() >> 1;
+    (0..steps).map(|_| Step { kind: Kind::draw(draw()), subject: draw(), manner: draw() }).collect()
+}
+
+/// Runs programs on a runtime of its own.
+#[derive(Debug)]
+pub struct Simulator {
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Simulator {
+    /// Errors: those of the system, which may have no more threads.
+    pub fn new() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
+        Ok(Self { runtime })
+    }
+
+    /// Runs the program of a number, with a planted fault or without.
+    ///
+    /// Errors: the first difference from the model, by the shortest program that was found to lead to one like it.
+    pub fn run(&self, seed: u64, steps: usize, fault: Option<Fault>) -> Result<Counts, Box<Divergence>> {
+        let all = program(seed, steps);
+        self.run_program(&all, fault).map_err(|what| {
+            let (program, what) = self.shortest(all, what, fault);
+            Box::new(Divergence { seed, program, what })
+        })
+    }
+
+    /// Runs a program. Errors: the first difference from the model.
+    pub fn run_program(&self, program: &[Step], fault: Option<Fault>) -> Result<Counts, String> {
+        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(fault)));
+        self.runtime.block_on(async {
+            let mut world = World::create().await?;
+            for step in program {
+                world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+            }
+            world.end().await?;
+            Ok(world.counts)
+        })
+    }
+
+    /// A part of a failing program that fails at the same kind of step, without steps that can be left out.
+    fn shortest(
+        &self,
+        mut program: Vec<Step>,
+        mut what: String,
+        fault: Option<Fault>,
+    ) -> (Vec<Step>, String) {
+        let kind = |what: &str| what.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
+        let mut size = program.len() / 2;
+        while size > 0 {
+            let mut at = 0;
+            while at < program.len() {
+                let mut rest = program.clone();
+                rest.drain(at..program.len().min(at + size));
+                match self.run_program(&rest, fault) {
+                    Err(other) if kind(&other) == kind(&what) => (program, what) = (rest, other),
+                    _ => at += size,
+                }
+            }
+            size /= 2;
+        }
+        (program, what)
+    }
+}
+
+/// The longest wait that costs no time: those between tries. Longer ones are limits of other things.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The environment of a process with a fault, in which waits between tries only let the clock advance.
+#[derive(Debug)]
+struct Process {
+    started: Instant,
+    waited: Arc<Mutex<Duration>>,
+    turns: Turns,
+    fault: Option<Fault>,
+}
+
+impl Process {
+    fn new(fault: Option<Fault>) -> Self {
+        Self { started: Instant::now(), waited: Arc::default(), turns: Turns::default(), fault }
+    }
+
+    fn waited(&self) -> Duration {
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Env for Process {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + self.waited();
+        Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() }
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed() + self.waited()
+    }
+
+    fn uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+
+    fn random(&self) -> u64 {
+        rand::random()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration > LONGEST_PAUSE {
+            return tokio::time::sleep(duration).boxed();
+        }
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner) += duration;
+        tokio::task::yield_now().boxed()
+    }
+
+    fn is_single_threaded(&self) -> bool {
+        false
+    }
+
+    fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+}
