@@ -141,4 +141,4 @@ def test_commands(uri: str, tmp_path: Path) -> None:
     assert planned.returncode == 1
     assert "nothing was changed: --yes does this" in planned.stdout
     assert json.loads(run("repair", uri, "--json").stdout)["actions"][0]["kind"] == "quarantine_fragment"
-    assert run("seal", str(tmp_path / "nothing")).returncode == 2
+    assert run("seal", str(tmp_path / "nothing")).returncode == 3

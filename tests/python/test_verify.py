@@ -203,10 +203,10 @@ def test_the_command(table: pennon.LanceDataset, tmp_path: Path, capsys: pytest.
     assert status == 1
     assert "missing_file" in shown
     for wrong in ([str(tmp_path / "nowhere")], [table.uri, "--version", "9"]):
-        assert run(*wrong)[0] == 2
+        assert run(*wrong)[0] == 3
     for version in (1, 2, 3):
         manifest(Path(table.uri), version).write_bytes(b"")
-    assert run(table.uri)[0] == 2
+    assert run(table.uri)[0] == 3
 
 
 def test_two_naming_schemes(uri: str) -> None:

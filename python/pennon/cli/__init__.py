@@ -1,20 +1,83 @@
-"""The command `pennon`: one file for each of its commands.
+"""The command `pennon`: one file for each of its commands, which is imported when it is called.
 
-A command's file has `register`, which adds its parser, and `execute`, which makes of the arguments what to print
-and the exit status.
+A command's file has `command`. What they share has names that begin with an underscore: `_open.py` the table and
+how it is named, `_output.py` what is printed, `_errors.py` what becomes of an error.
 """
 
 from __future__ import annotations
 
-import argparse
+import importlib
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from pennon import __version__
-from pennon.cli import inspect, repair, scrub, seal, verify
-from pennon.errors import PennonError
+from pennon.cli import _errors
 
-__all__ = ["main"]
+__all__ = ["Commands", "main"]
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Damage": {
+        "inspect": "Show the parts of a data file or a table.",
+        "verify": "Look for damage in a table.",
+        "scrub": "Compare all files of a table with their checksums, at a bounded rate.",
+        "seal": "Add checksums to files that have none.",
+        "repair": "Repair a damaged table as far as that can be done.",
+    },
+}
+"""All commands and what they do, by their subjects, in the order of the help."""
+
+_HELP = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+# Words that Python does not allow as names of modules.
+_MODULES = {"import": "import_"}
+_COMPLETE = "_PENNON_COMPLETE"
+# What shells call a process that Ctrl-C has ended.
+_INTERRUPTED = 130
+
+
+class Commands(click.Group):
+    """The commands; the file of each is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        del ctx
+        return list(_HELP)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by its name."""
+        del ctx
+        if cmd_name not in _HELP:
+            return None
+        module = importlib.import_module(f"pennon.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        found: click.Command = module.command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of the help, which imports none of them."""
+        del ctx
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands that begin like this."""
+        found = [CompletionItem(name, help=text) for name, text in _HELP.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 if all is well, 1 if something was found that is wrong, 2 if the arguments are invalid,"
+    " 3 if the command failed.",
+)
+@click.version_option(__version__, prog_name="pennon", message="%(prog)s %(version)s")
+def pennon() -> None:
+    """Lance tables whose rows keep their identity."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,24 +86,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 1 if a table has a fault, 2 if the arguments are invalid or what they name cannot be
-        read.
+        0 if all is well, 1 if something was found that is wrong, 2 if the arguments are invalid, 3 if the command
+        failed, 130 if it was interrupted.
     """
-    parser = argparse.ArgumentParser(prog="pennon", description="Lance tables whose rows keep their identity.")
-    parser.add_argument("--version", action="version", version=f"pennon {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for command in (inspect, verify, scrub, seal, repair):
-        command.register(commands)
-    options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # text that the terminal has no characters for
+            stream.reconfigure(errors="backslashreplace")
+    instruction = os.environ.get(_COMPLETE)
+    if instruction:
+        return shell_complete(pennon, {}, "pennon", _COMPLETE, instruction)
+    _errors.nothing_found()
     try:
-        shown, status = options.execute(options)
-    except PennonError as error:
-        print(f"pennon: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    try:
-        print(shown)
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe; nothing may be left to flush at exit.
-        sys.stdout = None
-    return int(status)
+        # Whoever reads it has seen enough; nothing may be left to flush at exit.
+        _errors.discard_output()
+        return _errors.status_so_far()
+    except (KeyboardInterrupt, click.Abort):
+        _errors.discard_output()
+        return _INTERRUPTED
+    except Exception as error:
+        if os.environ.get("PENNON_TRACEBACK"):
+            raise
+        _errors.tell(error)
+        _errors.discard_output()
+        return _errors.FAILED
+    return status
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        with pennon.make_context("pennon", arguments) as context:
+            found: Any = pennon.invoke(context)
+    except click.exceptions.Exit as done:
+        return int(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    return int(found or 0)

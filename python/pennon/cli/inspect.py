@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, TypedDict
+from urllib.parse import urlsplit, urlunsplit
 
+import click
 import pyarrow as pa
 
 from pennon._text import aligned, counted, in_bytes
+from pennon.cli._open import Address, local_path, table_argument
+from pennon.cli._output import Output, output_options
 from pennon.errors import NotFoundError
 from pennon.file import LanceFileReader
 from pennon.open import dataset
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from pennon.dataset import LanceDataset
+    from pennon.metadata import FragmentMetadata
     from pennon.schema import LanceField
 
 # Pages of a column and fragments of a table are shown up to this number.
 SHOWN = 10
+# Data files that are opened at the same time.
+AT_A_TIME = 16
+# Schemes of tables whose versions are in an external store.
+_OWN_SCHEMES = ("s3+", "file+")
 
 
 class PageReport(TypedDict):
@@ -85,7 +90,10 @@ class FieldReport(TypedDict):
 
 
 class TableReport(TypedDict):
-    """The newest version of a table. Files below other base paths are not counted."""
+    """A version of a table. Files below other base paths are not counted.
+
+    `columns` are those of the files of `fragments_read`; bytes of other fragments are what the manifest records.
+    """
 
     kind: Literal["table"]
     path: str
@@ -96,39 +104,45 @@ class TableReport(TypedDict):
     deleted: int
     schema: list[str]
     fragments: list[FragmentReport]
+    fragments_read: int
     columns: list[FieldReport]
 
 
-def register(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "inspect",
-        help="show the parts of a data file or a table",
-        description="Shows the columns, pages, encodings and sizes of a data file, or the version, schema,"
-        " fragments and columns of a table. A ratio is bytes in memory divided by bytes in the file.",
-    )
-    parser.add_argument("file", help="path or URI of a data file, or of the directory of a table")
-    parser.add_argument("--json", action="store_true", help="print JSON, with every page and fragment")
-    parser.set_defaults(execute=execute)
+@click.command()
+@table_argument(metavar="FILE|TABLE")
+@click.option(
+    "--all", "everything", is_flag=True, help="Open all data files of a table, not those of ten fragments."
+)
+@output_options("table", "json")
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+def command(table: Address, output: Output, everything: bool, as_json: bool) -> None:
+    """Show the parts of a data file or a table.
+
+    Shows the columns, pages, encodings and sizes of a data file, or the version, schema, fragments and columns of a
+    table. A ratio is bytes in memory divided by bytes in the file. JSON has every page and fragment.
+    """
+    found = report(table, None if everything or as_json or output.format == "json" else SHOWN)
+    output.report({**found}, text(found), as_json)
 
 
-def execute(options: argparse.Namespace) -> tuple[str, int]:
-    """The report; the exit status is 0."""
-    found = report(options.file)
-    return json.dumps(found, indent=2) if options.json else text(found), 0
-
-
-def report(path: str) -> FileReport | TableReport:
-    """What is at a path or URI: a data file, or the directory of a table."""
-    if Path(path).is_dir():
-        return _table(dataset(path))
+def report(address: Address, most: int | None = None) -> FileReport | TableReport:
+    """What is at a path or URI: a data file, or the directory of a table, of which this many fragments are read."""
+    path = address.uri
+    local = local_path(path)
+    if (
+        address.is_pinned
+        or address.branch is not None
+        or path.startswith(_OWN_SCHEMES)
+        or (local and local.is_dir())
+    ):
+        return _table(address.open(), most)
     try:
-        return _file(path, LanceFileReader(path))
+        return _file(path, LanceFileReader(path, address.storage_options))
     except NotFoundError as error:
         if "://" not in path:
             raise
         try:
-            return _table(dataset(path))
+            return _table(dataset(path, storage_options=address.storage_options), most)
         except NotFoundError:
             raise error from None
 
@@ -172,37 +186,36 @@ def _file(path: str, reader: LanceFileReader) -> FileReport:
     }
 
 
-def _table(table: LanceDataset) -> TableReport:
+def _table(table: LanceDataset, most: int | None) -> TableReport:
     names = dict(_field_names(table.lance_schema.fields()))
     sizes: Counter[str] = Counter()
     pages: dict[str, Counter[str]] = {}
     rows: Counter[str] = Counter()
-    fragments: list[FragmentReport] = []
-    for fragment in table.get_fragments():
-        metadata = fragment.metadata
-        total = 0
-        for file in metadata.files:
-            if file.base_id is not None:
+    every = [fragment.metadata for fragment in table.get_fragments()]
+    read = every if most is None else every[:most]
+    own = [(metadata.id, file) for metadata in read for file in metadata.files if file.base_id is None]
+    totals: Counter[int] = Counter()
+    for (id, file), part in zip(own, _opened(table, [file.path for _, file in own]), strict=True):
+        totals[id] += part["bytes"]
+        for field, index in zip(file.fields, file.column_indices, strict=True):
+            name = names.get(field)
+            if name is None or not 0 <= index < len(part["columns"]):
                 continue
-            part = _file(file.path, LanceFileReader(f"{table.uri}/data/{file.path}", table._native.storage_options))
-            total += part["bytes"]
-            for field, index in zip(file.fields, file.column_indices, strict=True):
-                name = names.get(field)
-                if name is None or not 0 <= index < len(part["columns"]):
-                    continue
-                column = part["columns"][index]
-                sizes[name] += column["bytes"]
-                rows[name] += part["rows"]
-                pages.setdefault(name, Counter()).update(page["encoding"] for page in column["pages"])
-        fragments.append(
-            {
-                "id": metadata.id,
-                "rows": metadata.physical_rows,
-                "deleted": metadata.num_deletions,
-                "files": [file.path for file in metadata.files],
-                "bytes": total,
-            }
-        )
+            column = part["columns"][index]
+            sizes[name] += column["bytes"]
+            rows[name] += part["rows"]
+            pages.setdefault(name, Counter()).update(page["encoding"] for page in column["pages"])
+    opened = {metadata.id for metadata in read}
+    fragments: list[FragmentReport] = [
+        {
+            "id": metadata.id,
+            "rows": metadata.physical_rows,
+            "deleted": metadata.num_deletions,
+            "files": [file.path for file in metadata.files],
+            "bytes": totals[metadata.id] if metadata.id in opened else _recorded(metadata),
+        }
+        for metadata in every
+    ]
     columns: list[FieldReport] = [
         {
             "name": name,
@@ -224,8 +237,28 @@ def _table(table: LanceDataset) -> TableReport:
         "deleted": sum(fragment["deleted"] for fragment in fragments),
         "schema": [_field_text(field) for field in table.schema],
         "fragments": fragments,
+        "fragments_read": len(read),
         "columns": columns,
     }
+
+
+def _opened(table: LanceDataset, paths: Sequence[str]) -> Iterator[FileReport]:
+    """The data files at these paths in the table, which are opened at the same time."""
+    parts = urlsplit(table.uri)
+    root = table.uri
+    if parts.scheme.startswith(_OWN_SCHEMES):
+        root = urlunsplit(parts._replace(scheme=parts.scheme.partition("+")[0], query=""))
+    options = table._native.storage_options
+
+    def read(path: str) -> FileReport:
+        return _file(path, LanceFileReader(f"{root}/data/{path}", options))
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        yield from pool.map(read, paths)
+
+
+def _recorded(metadata: FragmentMetadata) -> int:
+    return sum(file.file_size_bytes or 0 for file in metadata.files if file.base_id is None)
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
@@ -342,6 +375,9 @@ def _table_text(found: TableReport) -> Iterator[str]:
         lines.append((f"and {len(found['fragments']) - SHOWN} more", "", "", "", ""))
     yield from aligned(lines, right=(1, 2, 3))
     yield ""
+    if found["fragments_read"] < len(found["fragments"]):
+        read, every = found["fragments_read"], len(found["fragments"])
+        yield f"columns, in the first {read} of {every:,} fragments (--all reads all):"
     rows = [("column", "type", "bytes", "ratio", "pages", "encodings")]
     for column in found["columns"]:
         encodings = "; ".join(f"{count} x {name}" for name, count in column["encodings"].items())

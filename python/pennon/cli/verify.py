@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+import click
+
+from pennon.cli._errors import found_something
+from pennon.cli._open import Address, explained, table_argument
+from pennon.cli._output import Output, output_options
+from pennon.cli._progress import watched
 from pennon.verification import verify
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
 
+@click.command()
+@table_argument(pinned=False, branch=False)
+@click.option(
+    "--version", type=click.IntRange(0, 2**64 - 1), metavar="N", help="Check this version down to its rows."
+)
+@click.option("--data", is_flag=True, help="Decode all data of that version as well.")
+@output_options("table", "json")
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+def command(table: Address, output: Output, data: bool, as_json: bool) -> int:
+    """Look for damage in a table.
 
-def register(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "verify",
-        help="look for damage in a table",
-        description="Checks the newest version down to its rows and looks for the files of all others; counts the"
-        " files that no version needs. Exit status: 0 if nothing is wrong, 1 if something is, 2 if the table could"
-        " not be verified.",
-    )
-    parser.add_argument("uri", help="path or URI of the directory of a table")
-    parser.add_argument("--version", type=int, metavar="N", help="check this version down to its rows")
-    parser.add_argument("--data", action="store_true", help="decode all data of that version as well")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(execute=execute)
-
-
-def execute(options: argparse.Namespace) -> tuple[str, int]:
-    """The report, and 1 if something is wrong."""
-    report = verify(options.uri, options.version, data=options.data)
-    return json.dumps(asdict(report), indent=2) if options.json else str(report), 0 if report.ok else 1
+    Checks the newest version down to its rows and looks for the files of all others; counts the files that no
+    version needs. Exit status: 0 if nothing is wrong, 1 if something is, 3 if the table could not be verified.
+    """
+    with explained(table), watched("verify") as progress:
+        options = {"storage_options": table.storage_options, "data": data, "progress": progress}
+        report = verify(table.uri, table.version, **options)  # type: ignore[arg-type]
+    status = 0 if report.ok else found_something()
+    output.report(asdict(report), str(report), as_json)
+    return status

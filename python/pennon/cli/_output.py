@@ -1,0 +1,231 @@
+"""What commands print: rows, records and lines, in the format that was asked for."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, TypeVar, Union, cast
+
+import click
+import pyarrow as pa
+
+from pennon._text import counted, in_bytes
+from pennon.cli._grid import grid
+from pennon.cli._values import as_json, for_csv, shown
+
+Format = Literal["table", "json", "csv", "arrow"]
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+Batches = Union[pa.Table, pa.RecordBatchReader]
+_FORMATS: tuple[Format, ...] = ("table", "json", "csv", "arrow")
+# Rows of a table that are aligned with each other.
+PAGE = 1000
+# Columns of terminals that do not say how wide they are.
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command prints to, and how."""
+
+    format: Format = "table"
+    color: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people read it."""
+        return self.format == "table"
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None if it is no terminal, whose lines may be long."""
+        return shutil.get_terminal_size((_WIDTH, 24)).columns if _is_terminal() else None
+
+    def line(self, text: str = "", **style: Any) -> None:
+        """Print a line of text."""
+        click.echo(click.style(text, **style) if style else text, color=self.color)
+
+    def style(self, text: str, **style: Any) -> str:
+        """Text in a colour, if there are any."""
+        return click.style(text, **style) if self.color else text
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines of text."""
+        for line in lines:
+            self.line(line)
+
+    def rows(
+        self,
+        data: Batches,
+        text: dict[str, Callable[[Any], str]] | None = None,
+    ) -> None:
+        """Print rows. `text` says how the values of a column look in a table."""
+        batches = data.to_batches(max_chunksize=PAGE) if isinstance(data, pa.Table) else data
+        if self.format == "arrow":
+            self._arrow(data.schema, batches)
+        elif self.format == "csv":
+            self._csv(data.schema, batches)
+        elif self.format == "json":
+            for batch in batches:
+                names = batch.schema.names
+                for row in zip(*(_values(column) for column in batch.columns), strict=True):
+                    click.echo(as_json(dict(zip(names, row, strict=True))))
+        else:
+            self._table(data.schema, batches, text or {})
+
+    def records(
+        self,
+        records: Sequence[dict[str, Any]],
+        schema: pa.Schema,
+        text: dict[str, Callable[[Any], str]] | None = None,
+    ) -> None:
+        """Print rows that are dicts."""
+        self.rows(pa.Table.from_pylist(list(records), schema), text)
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Print one record: facts by name."""
+        if self.format == "json":
+            click.echo(as_json(record))
+        elif self.format == "table":
+            size = max(map(len, record))
+            for name, value in record.items():
+                self.line(f"{self.style(name.ljust(size), bold=True)}  {shown(value, None)}".rstrip())
+        else:
+            self.rows(pa.Table.from_pylist([record]))
+
+    def report(self, record: dict[str, Any], text: str, as_json: bool = False) -> None:
+        """Print a report: as JSON that is indented, or as it says itself."""
+        if as_json or self.format == "json":
+            click.echo(json.dumps(record, indent=2))
+        else:
+            self.line(text)
+
+    def _table(
+        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], text: dict[str, Callable[[Any], str]]
+    ) -> None:
+        right = [at for at, field in enumerate(schema) if _is_number(field.type)]
+        ways: list[Callable[[Any], str]] = [text.get(name, shown) for name in schema.names]
+        header = [shown(name) for name in schema.names]
+        is_empty = True
+        for page in _pages(batches):
+            if not is_empty:
+                self.line()
+            rows = [
+                ["" if value is None else way(value) for way, value in zip(ways, row, strict=True)] for row in page
+            ]
+            self.lines(grid(header, rows, right, self.width))
+            is_empty = False
+        if is_empty:
+            self.lines(grid(header, [], right, self.width))
+
+    def _csv(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        import pyarrow.csv
+
+        sys.stdout.flush()
+        nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+        first = for_csv(nothing).schema
+        with pyarrow.csv.CSVWriter(sys.stdout.buffer, first) as writer:
+            for batch in batches:
+                writer.write_batch(for_csv(batch).cast(first))
+
+    def _arrow(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        if _is_terminal():
+            raise click.UsageError("--format arrow is not for terminals: redirect the output, or pipe it")
+        sys.stdout.flush()
+        with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+
+def output_options(*formats: Format) -> Callable[[FunctionT], FunctionT]:
+    """Add `--format`, of these or of all, and `--color`; the command gets them as `output`."""
+    allowed = formats or _FORMATS
+
+    def decorate(function: FunctionT) -> FunctionT:
+        @click.option(
+            "--format",
+            "format_",
+            type=click.Choice(allowed),
+            default="table",
+            show_default=True,
+            help="What to print: a table for people, a line of JSON for each row, CSV, or an Arrow stream."
+            if len(allowed) > 2
+            else "What to print: text for people, or JSON.",
+        )
+        @color_option
+        @functools.wraps(function)
+        def command(*arguments: Any, format_: Format, color: bool, **options: Any) -> Any:
+            return function(*arguments, output=Output(format_, color), **options)
+
+        return cast(FunctionT, command)
+
+    return decorate
+
+
+def color_option(function: FunctionT) -> FunctionT:
+    """Add `--color`; the command gets whether there are colours, as `color`."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        callback=_has_colors,
+        help="When to use colours; NO_COLOR in the environment is never.",
+    )(function)
+
+
+def size_of(value: int | None) -> str:
+    """Bytes as people read them."""
+    return "" if value is None else in_bytes(value)
+
+
+def number_of(value: int | None) -> str:
+    """A number with its thousands apart."""
+    return "" if value is None else f"{value:,}"
+
+
+def noun(count: int, word: str) -> str:
+    """A number with its noun."""
+    return counted(count, word)
+
+
+def _has_colors(context: click.Context, option: click.Parameter, choice: str) -> bool:
+    del context, option
+    if choice != "auto":
+        return choice == "always"
+    return _is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _is_terminal() -> bool:
+    return bool(getattr(sys.stdout, "isatty", lambda: False)())
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values for Python; those that Python has no form for as text, and text that is none as bytes."""
+    try:
+        return cast("list[Any]", column.to_pylist())
+    except UnicodeDecodeError:
+        return cast("list[Any]", column.cast(pa.binary()).to_pylist())
+    except (ValueError, OverflowError):  # nanoseconds, and years after 9999
+        return cast("list[Any]", column.cast(pa.utf8()).to_pylist())
+
+
+def _pages(batches: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
+    rows = chain.from_iterable(zip(*map(_values, batch.columns), strict=True) for batch in batches)
+    page: list[tuple[Any, ...]] = []
+    for row in rows:
+        page.append(row)
+        if len(page) == PAGE:
+            yield page
+            page = []
+    if page:
+        yield page
