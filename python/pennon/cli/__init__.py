@@ -21,6 +21,19 @@ from pennon.cli import _errors
 __all__ = ["Commands", "main"]
 
 GROUPS: dict[str, dict[str, str]] = {
+    "Rows": {
+        "head": "Print the first rows.",
+        "count": "Print the number of rows.",
+        "take": "Print rows by id or position.",
+        "sql": "Print the result of a query.",
+        "schema": "Print the columns.",
+    },
+    "History": {
+        "log": "List versions, newest first.",
+        "show": "Show one version.",
+        "diff": "Show the rows that changed between two versions.",
+        "blame": "Show the history of a row.",
+    },
     "Damage": {
         "inspect": "Show the parts of a data file or a table.",
         "verify": "Look for damage in a table.",

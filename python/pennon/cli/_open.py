@@ -38,8 +38,8 @@ class VersionName(click.ParamType):  # type: ignore[type-arg]
         if not isinstance(value, str):
             return cast(Name, value)
         branch, colon, number = value.rpartition(":")
-        if number.isdecimal() and number.isascii() and int(number) <= _MOST:
-            return (branch, int(number)) if colon and branch else int(number)
+        if number.isdecimal() and number.isascii() and int(number) <= _MOST and bool(colon) == bool(branch):
+            return (branch, int(number)) if colon else int(number)
         if colon or not value or value.startswith("-"):
             self.fail(f"{value!r} is no version: expected a number, a tag, or BRANCH:NUMBER", param, ctx)
         return value

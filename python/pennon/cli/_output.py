@@ -63,8 +63,9 @@ class Output:
         self,
         data: Batches,
         text: dict[str, Callable[[Any], str]] | None = None,
+        null: str = "null",
     ) -> None:
-        """Print rows. `text` says how the values of a column look in a table."""
+        """Print rows. `text` says how the values of a column look in a table, and `null` what nulls do."""
         batches = data.to_batches(max_chunksize=PAGE) if isinstance(data, pa.Table) else data
         if self.format == "arrow":
             self._arrow(data.schema, batches)
@@ -73,10 +74,10 @@ class Output:
         elif self.format == "json":
             for batch in batches:
                 names = batch.schema.names
-                for row in zip(*(_values(column) for column in batch.columns), strict=True):
+                for row in zip(*(values_of(column) for column in batch.columns), strict=True):
                     click.echo(as_json(dict(zip(names, row, strict=True))))
         else:
-            self._table(data.schema, batches, text or {})
+            self._table(data.schema, batches, text or {}, null)
 
     def records(
         self,
@@ -85,7 +86,7 @@ class Output:
         text: dict[str, Callable[[Any], str]] | None = None,
     ) -> None:
         """Print rows that are dicts."""
-        self.rows(pa.Table.from_pylist(list(records), schema), text)
+        self.rows(pa.Table.from_pylist(list(records), schema), text, "")
 
     def record(self, record: dict[str, Any]) -> None:
         """Print one record: facts by name."""
@@ -106,7 +107,7 @@ class Output:
             self.line(text)
 
     def _table(
-        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], text: dict[str, Callable[[Any], str]]
+        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], text: dict[str, Callable[[Any], str]], null: str
     ) -> None:
         right = [at for at, field in enumerate(schema) if _is_number(field.type)]
         ways: list[Callable[[Any], str]] = [text.get(name, shown) for name in schema.names]
@@ -116,7 +117,8 @@ class Output:
             if not is_empty:
                 self.line()
             rows = [
-                ["" if value is None else way(value) for way, value in zip(ways, row, strict=True)] for row in page
+                [null if value is None else way(value) for way, value in zip(ways, row, strict=True)]
+                for row in page
             ]
             self.lines(grid(header, rows, right, self.width))
             is_empty = False
@@ -209,7 +211,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _values(column: pa.Array) -> list[Any]:
+def values_of(column: pa.Array) -> list[Any]:
     """The values for Python; those that Python has no form for as text, and text that is none as bytes."""
     try:
         return cast("list[Any]", column.to_pylist())
@@ -220,7 +222,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _pages(batches: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
-    rows = chain.from_iterable(zip(*map(_values, batch.columns), strict=True) for batch in batches)
+    rows = chain.from_iterable(zip(*map(values_of, batch.columns), strict=True) for batch in batches)
     page: list[tuple[Any, ...]] = []
     for row in rows:
         page.append(row)

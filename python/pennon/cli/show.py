@@ -1,0 +1,49 @@
+"""`pennon show`: one version, and what it changed."""
+
+from __future__ import annotations
+
+import click
+
+from pennon.cli import _commits
+from pennon.cli._changes import print_changes
+from pennon.cli._open import VERSION, Address, Name, table_argument
+from pennon.cli._output import Output, output_options
+from pennon.cli.log import entry, heading, statistics
+
+
+@click.command()
+@table_argument(pinned=False)
+@click.argument("name", metavar="[VERSION]", type=VERSION, required=False)
+@click.option("--stat", is_flag=True, help="Count the rows that changed; do not print them.")
+@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="The most changes to print.")
+@output_options("table", "json")
+def command(table: Address, output: Output, name: Name | None, stat: bool, limit: int) -> None:
+    """Show one version.
+
+    By default the newest: what made it, what it consists of, and the rows that it changed. VERSION is a number, a
+    tag, or BRANCH:NUMBER.
+    """
+    opened = table.open()
+    if name is not None:
+        opened = table.checkout(opened, name)
+    branch = name[0] if isinstance(name, tuple) else table.branch
+    if isinstance(name, str):
+        branch = opened.tags.list()[name]["branch"]
+    commit = _commits.read(opened, opened.version, _commits.tags_of(opened, branch))
+    if commit is None:  # it was opened, so it is there
+        return
+    before = _commits.numbers_of(opened)[1:2]
+    if not output.is_text:
+        output.record(commit.record())
+        return
+    output.lines(entry(output, commit, heading(output, commit)))
+    output.line()
+    earlier = _commits.figures(opened, before)
+    output.lines(statistics(output, commit.figures, earlier[0][2] if earlier else None))
+    if not opened.has_stable_row_ids:
+        return
+    # What the versions that were removed did cannot be told apart from what this one did.
+    begin = before[0] if before else 0
+    if begin or commit.version == 1:
+        output.line()
+        print_changes(output, opened, begin, None, stat=stat, limit=limit)

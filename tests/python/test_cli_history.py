@@ -1,0 +1,173 @@
+"""`pennon log`, `show`, `diff` and `blame` against the API that they stand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pennon
+import pyarrow as pa
+import pytest
+from pennon.cli import _commits
+from support.command import pennon as run
+
+
+@pytest.fixture
+def table(uri: str) -> pennon.LanceDataset:
+    table = pennon.write_dataset({"id": [1, 2, 3], "s": ["a", "b", None]}, uri, commit_message="first\n\nof all")
+    table.insert({"id": [4], "s": ["d"]})
+    table.tags.create("v1", 2)
+    table.delete("id = 1")
+    table.update({"s": "'x'"}, where="id = 2")
+    return table
+
+
+def test_log(table: pennon.LanceDataset) -> None:
+    lines = run("log", table.uri).lines
+    assert [line for line in lines if line.startswith("version")] == [
+        "version 4 (newest)",
+        "version 3",
+        "version 2 (tag: v1)",
+        "version 1",
+    ]
+    assert "    first" in lines
+    assert "Change:  Delete where id = 1" in lines
+    found = run("log", table.uri, "--format", "json").json
+    assert [(row["version"], row["operation"], row["rows"]) for row in found] == [
+        (4, "Update", 3),
+        (3, "Delete", 3),
+        (2, "Append", 4),
+        (1, "Overwrite", 3),
+    ]
+    assert found[3]["message"] == "first\n\nof all"
+    assert found[2]["tags"] == ["v1"]
+    times = pa.ipc.open_stream(run("log", table.uri, "--format", "arrow").raw).read_all()["timestamp"]
+    expected = [entry["timestamp"].astimezone() for entry in reversed(table.versions())]
+    assert times.to_pylist() == expected
+    assert run("log", table.uri, "--tag", "v1", "--oneline").lines == [
+        "version 2 (tag: v1) Append",
+        "version 1 Overwrite: first",
+    ]
+    assert run("log", table.uri, "-n", 1, "--oneline", "--stat").lines == [
+        "version 4 (newest) Update",
+        "  3 rows, 3 fragments (+1), 4 files (+1), 2 deleted (+1), 1,800 B (+524 B)",
+    ]
+
+
+def test_log_reads_what_it_prints(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pennon.write_dataset({"id": [1]}, uri)
+    for number in range(60):
+        table.update_config({"n": str(number)})
+    read: list[int] = []
+    of_one = _commits.read
+
+    def counted(table: pennon.LanceDataset, number: int, tags: dict[int, list[str]]) -> object:
+        read.append(number)
+        return of_one(table, number, tags)
+
+    monkeypatch.setattr(_commits, "read", counted)
+    assert len(run("log", uri, "-n", 3, "--oneline").lines) == 3
+    assert sorted(read) == [59, 60, 61]
+    lines = run("log", uri, "--oneline").lines
+    assert (len(lines), lines[-1]) == (21, "and 41 older versions (--all shows all)")
+    assert len(run("log", uri, "--oneline", "--all").lines) == 61
+
+
+def test_log_of_a_branch(table: pennon.LanceDataset) -> None:
+    dev = table.create_branch("dev", 2)
+    dev.delete("id = 4")
+    dev.tags.create("dev-1", ("dev", 3))
+    lines = run("log", table.uri, "--branch", "dev", "--oneline").lines
+    assert lines[0] == "version 3 (newest, tag: dev-1) Delete where id = 4"
+    assert "version 2 (tag: v1)" not in "\n".join(lines)
+    assert run("count", table.uri, "--tag", "dev-1").out == "3\n"
+    assert "dev-1" not in run("log", table.uri).out
+
+
+def test_log_after_a_cleanup(table: pennon.LanceDataset) -> None:
+    table.cleanup_old_versions(retain_versions=1, error_if_tagged_old_versions=False)
+    assert [row["version"] for row in run("log", table.uri, "--format", "json").json] == [4, 2]
+    done = run("count", table.uri, "--version", 1)
+    assert (done.status, done.err) == (
+        3,
+        f"pennon: {table.uri} has no version 1 any more: it was removed; the oldest is 2\n",
+    )
+
+
+def test_show(table: pennon.LanceDataset) -> None:
+    lines = run("show", table.uri, "v1").lines
+    assert lines[0] == "version 2 (tag: v1)"
+    assert lines[-1] == "+ 3  id: 4, s: d"
+    assert run("show", table.uri).lines[-1] == "~ 1  s: b → x"
+    assert run("show", table.uri, "1", "--limit", 2).lines[-1] == "and 1 more (--limit prints more)"
+    assert run("show", table.uri, 3, "--stat").lines[-1].startswith("1 row changed: 0 inserted (+), 1 deleted (-)")
+    assert run("show", table.uri, 3, "--format", "json").json[0]["detail"] == "where id = 1"
+
+
+def test_diff(table: pennon.LanceDataset) -> None:
+    assert run("diff", table.uri).lines == ["~ 1  s: b → x"]
+    assert sorted(run("diff", table.uri, "1..4").lines) == ["+ 3  id: 4, s: d", "- 0  id: 1, s: a", "~ 1  s: b → x"]
+    assert (
+        run("diff", table.uri, "v1").out == run("diff", table.uri, "2..4").out == run("diff", table.uri, "v1..").out
+    )
+    stat = run("diff", table.uri, "1..4", "--stat").out
+    assert stat == "3 rows changed: 1 inserted (+), 1 deleted (-), 1 updated (~)\n"
+    found = run("diff", table.uri, "1", "--stat", "--format", "json").json
+    assert found == [{"inserted": 1, "deleted": 1, "updated": 1}]
+    assert run("diff", table.uri, "1..4", "--limit", 1).lines[-1] == "and 2 more (--limit prints more)"
+    each = run("diff", table.uri, "0..4", "--each").lines
+    assert len([line for line in each if line.startswith("@@")]) == 4
+    assert (run("diff", table.uri, "4..4").out, run("diff", table.uri, "4..4", "--exit-code").status) == (
+        "no row changed\n",
+        0,
+    )
+    assert run("diff", table.uri, "3..4", "--exit-code").status == 1
+    assert run("diff", table.uri, "1..4", "-c", "id").lines.count("~ 1  (no value changed)") == 1
+    assert "\x1b[32m" in run("diff", table.uri, "1..4", "--color", "always").out
+
+
+def test_diff_for_programs(table: pennon.LanceDataset) -> None:
+    feed = pa.ipc.open_stream(run("diff", table.uri, "1..4", "--format", "arrow").raw).read_all()
+    assert feed.equals(table.changes(1, 4, images="both").read_all())
+    for most in range(5):
+        found = run("diff", table.uri, "1..4", "--format", "json", "--limit", most).json
+        assert sum(row["_change_type"] != "update_preimage" for row in found) == min(most, 3)
+        assert found == run("diff", table.uri, "1..4", "--format", "json").json[: len(found)]
+
+
+@pytest.mark.parametrize("wrong", ["a...b", "..4", "-1", "main:", ":4", "1..x:y", ""])
+def test_ranges_that_are_none(table: pennon.LanceDataset, wrong: str) -> None:
+    assert run("diff", table.uri, wrong).status == 2
+
+
+@pytest.mark.parametrize("wrong", ["9", "1..9", "nosuch", "4..2", "dev:1", "1..dev:1"])
+def test_ranges_of_versions_that_are_not_there(table: pennon.LanceDataset, wrong: str) -> None:
+    done = run("diff", table.uri, wrong)
+    assert (done.status, done.out, done.err.count("\n")) == (3, "", 1)
+
+
+def test_blame(table: pennon.LanceDataset) -> None:
+    lines = run("blame", table.uri, 1).lines
+    assert lines[0] == "row 1"
+    assert lines[1].startswith("version 1  ")
+    assert lines[1].endswith("Overwrite: first")
+    assert lines[2:5:2] == ["  + id: 2, s: b", "  ~ s: b → x"]
+    assert run("blame", table.uri, 0).lines[-1] == "  - id: 1, s: a"
+    found = pa.ipc.open_stream(run("blame", table.uri, 1, "--format", "arrow").raw).read_all()
+    assert found.drop_columns(["_rowid"]).equals(table.history(1))
+    assert run("blame", table.uri, "--where", "s = 'x'").lines[0] == "row 1"
+    # The row is in an older version only.
+    assert run("blame", table.uri, "--where", "id = 1").status == 1
+    assert run("blame", table.uri, "--where", "id = 1", "--version", 1).lines[0] == "row 0"
+    done = run("blame", table.uri, "--where", "id > 0", "--limit", 1)
+    assert (done.status, done.out.count("row ")) == (0, 1)
+    assert done.err == "pennon: only the first 1 row of those that fit (--limit)\n"
+    assert run("blame", table.uri).status == run("blame", table.uri, 1, "--where", "id = 1").status == 2
+    assert run("blame", table.uri, 99).status == 3
+
+
+def test_rows_without_ids(tmp_path: Path) -> None:
+    table = pennon.write_dataset({"id": [1]}, tmp_path / "t", enable_stable_row_ids=False)
+    for arguments in (["diff", table.uri], ["blame", table.uri, 0], ["take", table.uri, 0]):
+        done = run(*arguments)
+        assert (done.status, "needs rows that keep their ids" in done.err) == (3, True)
+    assert run("show", table.uri).status == 0

@@ -1,0 +1,156 @@
+"""`pennon head`, `count`, `take`, `sql` and `schema`: what they print, in each format, of each version."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import datetime
+
+import pennon
+import pyarrow as pa
+import pytest
+from support.command import pennon as run
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(5), pa.int64()),
+        "text": ["plain", None, "a\tb\x1b[31m", 'x,"y"', "ü" * 300],
+        "bytes": pa.array([b"\xff\x00", None, b"", b"a", b"b"], pa.binary()),
+        "list": pa.array([[1, 2], None, [], [3], list(range(20))], pa.list_(pa.int32())),
+        "real": [1.5, float("nan"), float("inf"), None, -0.0],
+        "time": pa.array([datetime(2026, 1, 2, 3, 4, 5)] * 5, pa.timestamp("us")),
+    }
+)
+
+
+@pytest.fixture
+def table(uri: str) -> pennon.LanceDataset:
+    table = pennon.write_dataset(ROWS, uri, commit_message="five rows")
+    table.tags.create("first", 1)
+    table.delete("id = 0")
+    dev = table.create_branch("dev")
+    dev.insert(ROWS.slice(0, 1))
+    return table
+
+
+def test_head(table: pennon.LanceDataset) -> None:
+    lines = run("head", table.uri, "-n", 2, "--columns", "id,text", "--row-id").lines
+    assert [line.split() for line in lines] == [
+        ["id", "text", "_rowid"],
+        ["1", "null", "1"],
+        ["2", "a\\tb\\x1b[31m", "2"],
+    ]
+    assert run("head", table.uri, "-n", 0, "-c", "id").lines == ["id"]
+    assert [row["id"] for row in run("head", table.uri, "--offset", 2, "--format", "json").json] == [3, 4]
+    found = run("head", table.uri, "--where", "text = 'x,\"y\"'", "-c", "id", "--format", "json")
+    assert found.json == [{"id": 3}]
+    odd = pennon.write_dataset({"a,b": [1], "c": [2]}, "memory://cli/odd", mode="overwrite")
+    assert run("head", odd.uri, "-c", "`a,b`", "--format", "json").status == 0
+
+
+def test_formats(table: pennon.LanceDataset) -> None:
+    found = run("head", table.uri, "--tag", "first", "--format", "json").json
+    assert found[0] == {
+        "id": 0,
+        "text": "plain",
+        "bytes": "/wA=",
+        "list": [1, 2],
+        "real": 1.5,
+        "time": "2026-01-02T03:04:05",
+    }
+    assert (found[1]["real"], found[2]["real"], found[3]["real"]) == (None, None, None)
+    assert found[2]["text"] == "a\tb\x1b[31m"
+    text = run("head", table.uri, "--version", 1, "--format", "csv").out
+    parsed = list(csv.DictReader(io.StringIO(text)))
+    assert [row["id"] for row in parsed] == ["0", "1", "2", "3", "4"]
+    assert (parsed[0]["bytes"], parsed[0]["list"], parsed[3]["text"]) == ("/wA=", "[1, 2]", 'x,"y"')
+    raw = run("head", table.uri, "--version", 1, "--format", "arrow").raw
+    expected = table.checkout_version(1).to_table()
+    assert (found := pa.ipc.open_stream(raw).read_all()).schema == expected.schema
+    assert repr(found.to_pylist()) == repr(expected.to_pylist())
+
+
+def test_values_that_python_has_no_form_for(uri: str) -> None:
+    """Times with nanoseconds, and after the year 9999; text that is no UTF-8 is damage."""
+    latin = pa.Array.from_buffers(pa.utf8(), 1, [None, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffb")])
+    times = pa.array([1, 10**18 + 1], pa.timestamp("ns")).slice(1)
+    late = pa.array([10**15], pa.timestamp("s"))
+    pennon.write_dataset(pa.table({"ns": times, "late": late}), uri)
+    for form in ("table", "json", "csv", "arrow"):
+        done = run("head", uri, "--format", form)
+        assert (done.status, done.err) == (0, ""), form
+        assert done.raw
+    pennon.write_dataset({"t": latin}, uri, mode="overwrite")
+    done = run("head", uri)
+    assert (done.status, done.out, done.err.count("\n")) == (3, "", 1)
+
+
+def test_count(table: pennon.LanceDataset) -> None:
+    assert run("count", table.uri).out == "4\n"
+    assert run("count", table.uri, "--tag", "first").out == "5\n"
+    assert run("count", table.uri, "--branch", "dev").out == "5\n"
+    assert run("count", table.uri, "--branch", "dev", "--version", 2).out == "4\n"
+    assert run("count", table.uri, "--where", "id > 2", "--format", "json").json == [{"rows": 2}]
+
+
+def test_as_of(table: pennon.LanceDataset) -> None:
+    first = table.versions()[0]["timestamp"]
+    newest = table.checkout_version(("dev", 3)).get_version()["timestamp"]
+    assert run("count", table.uri, "--as-of", first.isoformat()).out == "5\n"
+    assert run("count", table.uri, "--as-of", f"{first.astimezone(None):%Y-%m-%dT%H:%M:%S.%f%z}").out == "5\n"
+    assert run("count", table.uri, "--branch", "dev", "--as-of", newest.isoformat()).out == "5\n"
+    at_fork = table.checkout_version(("dev", 2)).get_version()["timestamp"]
+    assert run("count", table.uri, "--branch", "dev", "--as-of", at_fork.isoformat()).out == "4\n"
+    for branch in ([], ["--branch", "dev"]):
+        done = run("count", table.uri, *branch, "--as-of", "2001-01-01")
+        assert (done.status, done.err.count("\n")) == (3, 1)
+    assert run("count", table.uri, "--as-of", "yesterday").status == 2
+
+
+def test_take(table: pennon.LanceDataset) -> None:
+    done = run("take", table.uri, 4, 1, 4, "-c", "id", "--format", "json")
+    assert (done.status, done.json) == (
+        0,
+        [{"_rowid": 4, "id": 4}, {"_rowid": 1, "id": 1}, {"_rowid": 4, "id": 4}],
+    )
+    done = run("take", table.uri, 0, 3, "-c", "id", "--format", "json")
+    assert (done.status, [row["id"] for row in done.json]) == (1, [3])
+    assert done.err == "pennon: no row has the id 0\n"
+    done = run("take", table.uri, 0, "--position", "-c", "id", "--format", "json")
+    assert done.json == [{"id": 1}]
+    assert run("take", table.uri, 99, "--position").status == 3
+    assert run("take", table.uri, -1).status == 2
+
+
+def test_sql(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT count(*) AS n, max(id) AS m FROM dataset WHERE id < 4"
+    assert run("sql", table.uri, query, "--format", "json").json == [{"n": 3, "m": 3}]
+    assert run("sql", table.uri, query, "--tag", "first", "--format", "json").json == [{"n": 4, "m": 3}]
+    for wrong in (
+        "SELEC",
+        "SELECT nothing FROM dataset",
+        "SELECT text::INT FROM dataset",
+        "SELECT * FROM '/etc/passwd'",
+    ):
+        done = run("sql", table.uri, wrong)
+        assert (done.status, done.out, done.err.count("\n")) == (3, "", 1), wrong
+    installed = {"datafusion": object()}
+    monkeypatch.setattr("pennon.cli.sql.find_spec", installed.get)
+    assert run("sql", table.uri, query, "--format", "json").json == [{"n": 3, "m": 3}]
+    installed.clear()
+    done = run("sql", table.uri, query)
+    assert (done.status, "pip install duckdb" in done.err) == (3, True)
+
+
+def test_schema(uri: str) -> None:
+    nested = pa.struct([pa.field("x", pa.int32(), nullable=False)])
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"unit": "m"}), pa.field("s", nested)])
+    pennon.write_dataset(pa.table({"id": [1], "s": [{"x": 1}]}, schema=schema), uri)
+    found = run("schema", uri, "--format", "json").json
+    assert [(row["column"], row["nullable"], row["id"]) for row in found] == [
+        ("id", True, 0),
+        ("s", True, 1),
+        ("s.x", False, 2),
+    ]
+    assert found[0]["metadata"] == [["unit", "m"]]
+    assert run("schema", uri).lines[1].split() == ["id", "int64", "true", "0", "unit=m"]
