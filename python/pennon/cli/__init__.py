@@ -33,6 +33,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "Show one version.",
         "diff": "Show the rows that changed between two versions.",
         "blame": "Show the history of a row.",
+        "tag": "List, create, move and delete tags.",
+        "branch": "List, create and delete branches.",
+        "restore": "Make an older version the newest again.",
+    },
+    "Upkeep": {
+        "index": "List, create, extend and drop indices.",
+        "config": "List and change settings of a table.",
+        "compact": "Rewrite small fragments and deleted rows.",
+        "vacuum": "Remove old versions and their files.",
     },
     "Damage": {
         "inspect": "Show the parts of a data file or a table.",

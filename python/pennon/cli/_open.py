@@ -87,7 +87,7 @@ class Address:
         """The newest version, of the branch if one is named."""
         return replace(self, version=None, tag=None, as_of=None).open()
 
-    def checkout(self, table: LanceDataset, name: Name) -> LanceDataset:
+    def checkout(self, table: LanceDataset, name: Name | tuple[str, None]) -> LanceDataset:
         """Another version of the same table; a number is one on its branch."""
         with explained(self, name):
             return table.checkout_version(name)
@@ -106,7 +106,7 @@ def _as_of(table: LanceDataset, branch: str, moment: datetime) -> LanceDataset:
 
 
 @contextmanager
-def explained(address: Address, name: Name | None = None) -> Iterator[None]:
+def explained(address: Address, name: Name | tuple[str, None] | None = None) -> Iterator[None]:
     """Errors of opening a table, with what is there instead."""
     try:
         yield

@@ -1,0 +1,25 @@
+"""Questions before something is removed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def is_agreed(question: str, yes: bool) -> bool:
+    """Whether it shall be done. Without a terminal nobody can be asked, and `--yes` has to say so."""
+    if yes:
+        return True
+    if not getattr(sys.stdin, "isatty", lambda: False)():
+        raise click.UsageError(f"{question} Nobody can be asked: --yes does it, --dry-run shows it")
+    return click.confirm(question, err=True)
+
+
+def yes_option(function: FunctionT) -> FunctionT:
+    """Add `--yes`."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
