@@ -37,6 +37,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "branch": "List, create and delete branches.",
         "restore": "Make an older version the newest again.",
     },
+    "Data": {
+        "import": "Write files to a table.",
+        "export": "Write rows to a file.",
+    },
     "Upkeep": {
         "index": "List, create, extend and drop indices.",
         "config": "List and change settings of a table.",

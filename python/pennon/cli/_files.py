@@ -1,0 +1,190 @@
+"""Files that `import` reads and `export` writes, a few megabytes at a time."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, Protocol
+
+import click
+import pyarrow as pa
+
+from pennon.cli._output import values_of
+from pennon.cli._values import as_json, for_csv
+from pennon.errors import InvalidInputError
+
+FileFormat = Literal["parquet", "csv", "arrow", "jsonl"]
+FORMATS: tuple[FileFormat, ...] = ("parquet", "csv", "arrow", "jsonl")
+SUFFIXES: dict[str, FileFormat] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+# Rows of a batch of Parquet, and bytes of JSON and CSV that are parsed at once.
+ROWS, BYTES = 16_384, 4 << 20
+
+Rows = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def format_of(name: str, given: FileFormat | None, option: str) -> FileFormat:
+    """The format of a file, by its name unless it is given."""
+    if given is not None:
+        return given
+    suffix = Path(name).suffix.lower()
+    if suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise click.UsageError(f"{name!r} does not say its format ({known}): give it with {option}")
+    return SUFFIXES[suffix]
+
+
+@contextmanager
+def reading(name: str, file_format: FileFormat, schema: pa.Schema | None) -> Iterator[Rows]:
+    """The rows of a file, of standard input for `-`. With `schema` text is read as these types."""
+    if name == "-":
+        if file_format == "parquet":
+            raise click.UsageError("Parquet cannot be read from standard input: its metadata is at the end")
+        yield _READERS[file_format](sys.stdin.buffer, schema)
+        return
+    with open(name, "rb") as file:
+        try:
+            found = _READERS[file_format](file, schema)
+        except (pa.ArrowException, InvalidInputError) as error:
+            raise InvalidInputError(f"{name}: {error}") from None
+        yield found
+
+
+def _parquet(file: IO[bytes], schema: pa.Schema | None) -> Rows:
+    import pyarrow.parquet
+
+    del schema
+    opened = pyarrow.parquet.ParquetFile(file)
+    return opened.schema_arrow, opened.iter_batches(ROWS)
+
+
+def _csv(file: IO[bytes], schema: pa.Schema | None) -> Rows:
+    import pyarrow.csv
+
+    options = pyarrow.csv.ConvertOptions(
+        column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    opened = pyarrow.csv.open_csv(file, pyarrow.csv.ReadOptions(block_size=BYTES), convert_options=options)
+    return opened.schema, iter(opened)
+
+
+def _arrow(file: IO[bytes], schema: pa.Schema | None) -> Rows:
+    del schema
+    if file.seekable():
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        if is_file:
+            opened = pa.ipc.open_file(file)
+            return opened.schema, (opened.get_batch(at) for at in range(opened.num_record_batches))
+    stream = pa.ipc.open_stream(file)
+    return stream.schema, iter(stream)
+
+
+def _jsonl(file: IO[bytes], schema: pa.Schema | None) -> Rows:
+    import pyarrow.json
+
+    def parsed(lines: list[bytes], known: pa.Schema | None) -> pa.Table:
+        text = b"".join(lines)
+        options = pyarrow.json.ParseOptions(
+            explicit_schema=known, unexpected_field_behavior="infer" if known is None else "error"
+        )
+        settings = pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        return pyarrow.json.read_json(io.BytesIO(text), settings, options)
+
+    groups = (lines for lines in iter(lambda: file.readlines(BYTES), []) if any(map(bytes.strip, lines)))
+    first = next(groups, None)
+    if first is None:
+        if schema is None:
+            raise InvalidInputError("There is no row, which would say what the columns are")
+        return schema, iter(())
+    if b"".join(first[:100]).lstrip()[:1] == b"[":
+        raise InvalidInputError("This is a JSON array; expected an object in each line")
+    begin = parsed(first, schema)
+    types = begin.schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from begin.to_batches()
+        for lines in groups:
+            yield from parsed(lines, types).to_batches()
+
+    return types, batches()
+
+
+_READERS: dict[FileFormat, Callable[[IO[bytes], pa.Schema | None], Rows]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "arrow": _arrow,
+    "jsonl": _jsonl,
+}
+
+
+class BatchWriter(Protocol):
+    """What writes rows to a file."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> object:
+        """Write a batch."""
+        ...
+
+
+class _CsvWriter:
+    def __init__(self, target: Any, schema: pa.Schema) -> None:
+        import pyarrow.csv
+
+        nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+        self._schema = for_csv(nothing).schema
+        self._writer = pyarrow.csv.CSVWriter(target, self._schema)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(for_csv(batch).cast(self._schema))
+
+    def __enter__(self) -> _CsvWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+
+class _JsonWriter:
+    def __init__(self, target: Any, schema: pa.Schema) -> None:
+        self._target, self._names = target, schema.names
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        rows = zip(*map(values_of, batch.columns), strict=True)
+        lines = (as_json(dict(zip(self._names, row, strict=True))) + "\n" for row in rows)
+        self._target.write("".join(lines).encode())
+
+    def __enter__(self) -> _JsonWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+
+def writing(
+    target: IO[bytes], file_format: FileFormat, schema: pa.Schema, *, is_pipe: bool
+) -> AbstractContextManager[BatchWriter]:
+    """What writes rows in a format. Arrow is a stream in a pipe, and a file in a file."""
+    if file_format == "parquet":
+        import pyarrow.parquet
+
+        writer: Any = pyarrow.parquet.ParquetWriter(target, schema)
+    elif file_format == "csv":
+        writer = _CsvWriter(target, schema)
+    elif file_format == "jsonl":
+        writer = _JsonWriter(target, schema)
+    else:
+        writer = (pa.ipc.new_stream if is_pipe else pa.ipc.new_file)(target, schema)
+    return writer  # type: ignore[no-any-return]

@@ -1,0 +1,101 @@
+"""`pennon import`: files as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+
+from pennon.cli._files import FORMATS, FileFormat, format_of, reading
+from pennon.cli._open import Address, table_argument
+from pennon.cli._output import Output, color_option, noun
+from pennon.cli._progress import watched
+from pennon.errors import InvalidInputError, NotFoundError, PennonError
+from pennon.open import dataset
+from pennon.write import write_dataset
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset
+    from pennon.types import WriteMode
+
+
+@click.command()
+@table_argument(pinned=False)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["create", "append", "overwrite"]),
+    default="create",
+    show_default=True,
+    help="What to do with a table that is there: fail, add rows, or replace all rows in a new version.",
+)
+@click.option(
+    "--input-format", type=click.Choice(FORMATS), help="Format of the files, if their names do not say it."
+)
+@click.option("-m", "--message", metavar="TEXT", help="A message for the log.")
+@color_option
+def command(
+    table: Address,
+    files: tuple[str, ...],
+    mode: WriteMode,
+    input_format: FileFormat | None,
+    message: str | None,
+    color: bool,
+) -> None:
+    """Write files to a table.
+
+    The files are Parquet, CSV, Arrow, or JSON with an object in each line; `-` is standard input. They become one
+    version, or none if one of them cannot be read. Types of CSV and JSON are those of the table, or what the first
+    megabytes look like. Later files must have the columns of the first.
+    """
+    formats = [format_of(name, input_format, "--input-format") for name in files]
+    target = None if mode == "create" and table.branch is None else _present(table)
+    schema = target.schema if target is not None and mode == "append" else None
+    count = 0
+    with ExitStack() as stack, watched("import") as progress:
+        first, batches = stack.enter_context(reading(files[0], formats[0], schema))
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for at, (name, file_format) in enumerate(zip(files, formats, strict=True)):
+                if at == 0:
+                    parts = batches
+                else:
+                    _, parts = stack.enter_context(reading(name, file_format, schema or first))
+                for batch in _named(parts, name):
+                    count += batch.num_rows
+                    yield batch
+
+        written = write_dataset(
+            rows(),
+            table.uri if target is None else target,
+            first,
+            mode,
+            storage_options=None if target is not None else table.storage_options,
+            commit_message=message,
+            progress=progress,
+        )
+    Output(color=color).line(f"version {written.version}: {noun(count, 'row')}")
+
+
+def _present(table: Address) -> LanceDataset | None:
+    """The table; None if there is none yet."""
+    try:
+        dataset(table.uri, storage_options=table.storage_options)
+    except NotFoundError:
+        if table.branch is None:
+            return None
+    return table.open()
+
+
+def _named(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    """The batches; errors say which file has them."""
+    try:
+        yield from batches
+    except PennonError:
+        raise
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"{name}: {error}") from None

@@ -1,0 +1,188 @@
+"""`pennon import` and `export`: files and pipes in every format, there and back, in little memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pennon
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from support.command import pennon as run
+from support.command import process
+
+FLAT = pa.table({"id": pa.array(range(1000), pa.int64()), "text": [f"row {n}" for n in range(1000)]})
+NESTED = (
+    FLAT.slice(0, 3)
+    .append_column("list", pa.array([[1], [], None], pa.list_(pa.int32())))
+    .append_column("raw", pa.array([b"\xff", None, b""], pa.binary()))
+)
+SUFFIXES = (".parquet", ".csv", ".arrow", ".feather", ".jsonl", ".ndjson")
+
+
+@pytest.fixture
+def flat(uri: str) -> pennon.LanceDataset:
+    return pennon.write_dataset(FLAT, uri)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_there_and_back(flat: pennon.LanceDataset, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"rows{suffix}"
+    done = run("export", flat.uri, file)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"{file}: 1,000 rows, ")
+    copy = tmp_path / "copy.lance"
+    assert run("import", copy, file, "-m", "a message").out == "version 1: 1,000 rows\n"
+    assert pennon.dataset(copy).to_table() == FLAT
+    assert run("log", copy, "--oneline").out == "version 1 (newest) Overwrite: a message\n"
+    assert run("import", copy, file).status == 3
+    assert run("import", copy, file, file, "--mode", "append").out == "version 2: 2,000 rows\n"
+    assert run("import", copy, file, "--mode", "overwrite").out == "version 3: 1,000 rows\n"
+    assert pennon.dataset(copy).count_rows() == 1000
+
+
+def test_what_readers_of_others_see(flat: pennon.LanceDataset, tmp_path: Path) -> None:
+    for suffix in SUFFIXES:
+        run("export", flat.uri, tmp_path / f"a{suffix}")
+    assert pa.parquet.read_table(tmp_path / "a.parquet") == FLAT
+    assert pa.csv.read_csv(tmp_path / "a.csv") == FLAT
+    assert pa.ipc.open_file(tmp_path / "a.arrow").read_all() == FLAT
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == FLAT.to_pylist()
+
+
+@pytest.mark.parametrize("form", ["csv", "arrow", "jsonl", "parquet"])
+def test_pipes(flat: pennon.LanceDataset, tmp_path: Path, form: str) -> None:
+    raw = process("export", flat.uri, "-", "--format", form).stdout
+    assert raw == run("export", flat.uri, "-", "--format", form).raw
+    copy = tmp_path / "copy.lance"
+    done = run("import", copy, "-", "--input-format", form, stdin=raw)
+    if form == "parquet":
+        assert pa.parquet.read_table(io.BytesIO(raw)) == FLAT
+        assert (done.status, "standard input" in done.err) == (2, True)
+    else:
+        assert done.out == "version 1: 1,000 rows\n"
+        assert pennon.dataset(copy).to_table() == FLAT
+
+
+def test_selections(flat: pennon.LanceDataset, tmp_path: Path) -> None:
+    file = tmp_path / "some.parquet"
+    run("export", flat.uri, file, "-c", "id", "-w", "id >= 990", "--limit", 3, "--row-id")
+    assert pa.parquet.read_table(file).to_pydict() == {"id": [990, 991, 992], "_rowid": [990, 991, 992]}
+    done = run("export", flat.uri, file)
+    assert (done.status, done.err) == (3, f"pennon: {file} exists: --force replaces it\n")
+    assert pa.parquet.read_table(file).num_rows == 3
+    assert run("export", flat.uri, file, "--force").status == 0
+    assert pa.parquet.read_table(file).num_rows == 1000
+
+
+def test_nested_values_and_bytes(tmp_path: Path) -> None:
+    table = pennon.write_dataset(NESTED, tmp_path / "t")
+    assert run("export", table.uri, "-", "--format", "csv").lines[1:] == [
+        '0,"row 0","[1]","/w=="',
+        '1,"row 1","[]",',
+        '2,"row 2",,""',
+    ]
+    assert run("export", table.uri, "-", "--format", "jsonl").json[0] == {
+        "id": 0,
+        "text": "row 0",
+        "list": [1],
+        "raw": "/w==",
+    }
+    run("export", table.uri, tmp_path / "n.arrow")
+    assert pa.ipc.open_file(tmp_path / "n.arrow").read_all() == NESTED
+
+
+def test_types_of_the_table(tmp_path: Path) -> None:
+    """Text is read as the columns of the table it is added to, and null is not the empty text."""
+    table = pennon.write_dataset({"id": ["007"], "n": pa.array([1.5])}, tmp_path / "t")
+    (tmp_path / "more.csv").write_text('id,n\n008,2\n"",\n,3\n')
+    (tmp_path / "more.jsonl").write_text('{"id": "9", "n": 4}\n\n{"n": null}\n')
+    done = run("import", table.uri, tmp_path / "more.csv", tmp_path / "more.jsonl", "--mode", "append")
+    assert (done.status, done.err) == (0, "")
+    assert pennon.dataset(table.uri).to_table().to_pydict() == {
+        "id": ["007", "008", "", None, "9", None],
+        "n": [1.5, 2.0, None, 3.0, 4.0, None],
+    }
+
+
+WRONG = {
+    "none.csv": None,
+    "empty.csv": b"",
+    "empty.jsonl": b"\n",
+    "array.json": b'[{"id": 1}]',
+    "broken.jsonl": b'{"id": 1}\n{"id": ',
+    "other.jsonl": b'{"id": 1}\n' + b'{"id": 1}\n' * 500_000 + b'{"more": 1}\n',
+    "broken.parquet": b"PAR1 is not enough",
+    "broken.arrow": b"ARROW1 is not enough",
+    "ragged.csv": b"id,text\n1,a\n2\n",
+    "latin.csv": b"id,text\n1,\xff\n",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_files_that_are_none(flat: pennon.LanceDataset, tmp_path: Path, name: str) -> None:
+    content = WRONG[name]
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    for mode in ("create", "append"):
+        uri = flat.uri if mode == "append" else tmp_path / "new.lance"
+        done = run("import", uri, tmp_path / name, "--mode", mode)
+        if (name, mode) in (("empty.jsonl", "append"), ("latin.csv", "create")):
+            continue  # no rows are nothing wrong, and a column of bytes is one
+        assert (done.status, done.out) == (3, ""), (mode, done)
+        assert done.err.count("\n") == 1
+        assert name in done.err
+    assert pennon.dataset(flat.uri).count_rows() == 1000
+
+
+def test_names_that_say_nothing(flat: pennon.LanceDataset, tmp_path: Path) -> None:
+    assert run("export", flat.uri, tmp_path / "a.txt").status == 2
+    assert run("import", flat.uri, tmp_path / "a.txt").status == 2
+    assert run("import", flat.uri).status == 2
+    assert run("export", flat.uri, tmp_path / "no" / "folder.csv").status == 3
+    assert run("export", flat.uri, tmp_path, "--format", "csv").status == 3
+    assert os.listdir(tmp_path) == ["table.lance"]
+
+
+def test_a_full_disk_leaves_no_file(flat: pennon.LanceDataset, tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pennon.cli import main;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000)); sys.exit(main(sys.argv[1:]))"
+    )
+    for name in ("a.csv", "a.parquet", "a.arrow", "a.jsonl"):
+        arguments = ["export", flat.uri, str(tmp_path / "out" / name)]
+        (tmp_path / "out").mkdir(exist_ok=True)
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr
+        assert "File too large" in done.stderr
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read there")
+def test_little_memory(tmp_path: Path) -> None:
+    """Four times the rows take no more memory, within what allocators keep."""
+    peaks = []
+    for at, rows in enumerate((250_000, 1_000_000)):
+        table = pa.table({"id": pa.array(range(rows)), "text": ["x" * 100] * rows})
+        pa.parquet.write_table(table, tmp_path / f"{at}.parquet", row_group_size=50_000)
+        del table
+        code = (
+            "import re, sys; from pennon.cli import main; status = main(sys.argv[1:]);"
+            "memory = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1];"
+            "print(memory, file=sys.stderr); sys.exit(status)"
+        )
+        uri = tmp_path / f"{at}.lance"
+        arguments = (["import", uri, tmp_path / f"{at}.parquet"], ["export", uri, tmp_path / f"{at}.jsonl"])
+        calls = [[sys.executable, "-c", code, *map(str, call)] for call in arguments]
+        done = [subprocess.run(call, capture_output=True, text=True, check=True) for call in calls]
+        peaks.append([int(call.stderr) // 1024 for call in done])
+    assert all(large < small + 60 for small, large in zip(*peaks, strict=True)), peaks
