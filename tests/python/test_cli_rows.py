@@ -139,7 +139,7 @@ def test_sql(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("sql", table.uri, query, "--format", "json").json == [{"n": 3, "m": 3}]
     installed.clear()
     done = run("sql", table.uri, query)
-    assert (done.status, "pip install duckdb" in done.err) == (3, True)
+    assert (done.status, "pip install 'pennon[sql]'" in done.err) == (3, True)
 
 
 def test_schema(uri: str) -> None:

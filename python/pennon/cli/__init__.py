@@ -42,6 +42,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "export": "Write rows to a file.",
     },
     "Upkeep": {
+        "du": "Show where the bytes are.",
+        "plot": "Draw fragments and versions.",
         "index": "List, create, extend and drop indices.",
         "config": "List and change settings of a table.",
         "compact": "Rewrite small fragments and deleted rows.",
@@ -53,6 +55,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "scrub": "Compare all files of a table with their checksums, at a bounded rate.",
         "seal": "Add checksums to files that have none.",
         "repair": "Repair a damaged table as far as that can be done.",
+    },
+    "Shell": {
+        "completion": "Print the completion for a shell.",
     },
 }
 """All commands and what they do, by their subjects, in the order of the help."""

@@ -272,7 +272,8 @@ def table_argument(
 def _complete(kind: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of tags or branches that begin like this, of the table that the line names so far."""
     del param
-    uri = ctx.params.get("table")
+    # Behind an option that still lacks its value nothing is parsed.
+    uri = ctx.params.get("table") or next((text for text in ctx.args if not text.startswith("-")), None)
     if not isinstance(uri, str):
         return []
     try:

@@ -37,7 +37,7 @@ def command(table: Address, output: Output, query: str) -> None:
         output.rows(opened.sql(query).build().to_stream_reader())
     else:
         raise MissingPackageError(
-            "pennon sql needs DuckDB, which is not installed: pip install duckdb", name="duckdb"
+            "pennon sql needs DuckDB, which is not installed: pip install 'pennon[sql]'", name="duckdb"
         )
 
 

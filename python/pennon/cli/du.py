@@ -1,0 +1,188 @@
+"""`pennon du`: where the bytes of a table are, and what a vacuum would free."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+import pyarrow as pa
+
+from pennon._text import in_bytes
+from pennon.cli import _commits
+from pennon.cli._open import Address, explained, table_argument
+from pennon.cli._output import Output, number_of, output_options, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pennon.dataset import LanceDataset
+    from pennon.schema import LanceField
+
+# Lines of a listing if nobody says how many.
+_MOST = 20
+_TEXT: dict[str, Callable[[Any], str]] = {
+    "bytes": size_of,
+    "added": lambda value: f"{'+' if value > 0 else '-' if value < 0 else ''}{in_bytes(abs(value))}",
+    "vacuum": size_of,
+    "rows": number_of,
+    "files": number_of,
+    "deleted": number_of,
+    "time": _commits.time_of,
+    "columns": ", ".join,
+}
+# Folders of a table by what is in them.
+_FOLDERS = {
+    "data": "data",
+    "_deletions": "deletion",
+    "_indices": "index",
+    "_transactions": "transaction",
+    "_versions": "manifest",
+    "_seals": "seal",
+}
+
+
+@click.command()
+@table_argument()
+@click.option(
+    "--by",
+    type=click.Choice(["kind", "version", "column", "file", "index"]),
+    default="kind",
+    show_default=True,
+    help="What to list: kinds of files, versions, columns, the largest data files, or indices.",
+)
+@click.option(
+    "-n", "--max-count", type=click.IntRange(0), metavar="N", help=f"The most lines; {_MOST} if not given."
+)
+@click.option("--all", "everything", is_flag=True, help="All lines.")
+@click.option("--quick", is_flag=True, help="By kind: do not read all manifests to find what a vacuum would free.")
+@output_options()
+def command(table: Address, output: Output, by: str, max_count: int | None, everything: bool, quick: bool) -> None:
+    """Show where the bytes are.
+
+    By kind it lists all files in the folders of the table, and what a vacuum of all older versions would free, for
+    which it reads their manifests. By version it reads as many manifests as it prints lines, by column the
+    metadata of all data files of the version, by file only the manifest.
+    """
+    opened = table.open()
+    most = None if everything else _MOST if max_count is None else max_count
+    if by == "kind":
+        with explained(table):
+            _by_kind(opened, output, quick)
+        return
+    list_lines = {"version": _by_version, "column": _by_column, "file": _by_file, "index": _by_index}[by]
+    records, left, schema = list_lines(opened, most)
+    output.records(records, schema, _TEXT)
+    if left and output.is_text:
+        output.line(f"and {left:,} more (--all shows all)", dim=True)
+
+
+Lines = tuple[list[dict[str, Any]], int, pa.Schema]
+
+
+def _by_kind(opened: LanceDataset, output: Output, quick: bool) -> None:
+    files: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    freed: Counter[str] = Counter()
+    if quick:
+        for batch in opened.all_files():
+            for path, size in zip(batch["path"].to_pylist(), batch["size_bytes"].to_pylist(), strict=True):
+                kind = _FOLDERS.get(path.partition("/")[0], "other")
+                files[kind] += 1
+                sizes[kind] += size
+    else:
+        found = opened.explain_cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False).files
+        keys = (found[name].to_pylist() for name in ("kind", "size_bytes", "removed"))
+        for kind, size, removed in zip(*keys, strict=True):
+            files[kind] += 1
+            sizes[kind] += size
+            freed[kind] += size if removed else 0
+    names = [kind for kind, _ in sizes.most_common()]
+    fields = [("kind", pa.utf8()), ("files", pa.int64()), ("bytes", pa.int64())]
+    records = [{"kind": kind, "files": files[kind], "bytes": sizes[kind]} for kind in names]
+    if not quick:
+        fields.append(("vacuum", pa.int64()))
+        records = [{**record, "vacuum": freed[str(record["kind"])]} for record in records]
+    if output.is_text:
+        total = {"kind": "total", "files": files.total(), "bytes": sizes.total()}
+        records.append(total if quick else {**total, "vacuum": freed.total()})
+    output.records(records, pa.schema(fields), _TEXT)
+    if output.is_text and not quick:
+        output.line()
+        output.line(f"a vacuum of all older versions would free {in_bytes(freed.total())}")
+
+
+def _by_version(opened: LanceDataset, most: int | None) -> Lines:
+    numbers = _commits.numbers_of(opened)
+    shown = len(numbers) if most is None else most
+    found = _commits.figures(opened, numbers[: shown + 1])
+    records = []
+    for at, (number, time, figures) in enumerate(found[:shown]):
+        before = found[at + 1][2].bytes if at + 1 < len(found) else 0
+        values = {"version": number, "time": time, "rows": figures.rows, "files": figures.files}
+        records.append({**values, "bytes": figures.bytes, "added": figures.bytes - before})
+    fields = [("version", pa.uint64()), ("time", pa.timestamp("us", "UTC"))]
+    fields += [(name, pa.int64()) for name in ("rows", "files", "bytes", "added")]
+    return records, max(0, len(numbers) - shown), pa.schema(fields)
+
+
+def _by_column(opened: LanceDataset, most: int | None) -> Lines:
+    names = dict(_names(opened.lance_schema.fields(), ""))
+    types = dict(names.values())
+    sizes = {
+        names[entry.id][0]: entry.bytes_on_disk for entry in opened.stats.data_stats().fields if entry.id in names
+    }
+    records = [
+        {"column": name, "type": types[name], "bytes": size}
+        for name, size in sorted(sizes.items(), key=lambda item: -item[1])
+    ]
+    fields = [("column", pa.utf8()), ("type", pa.utf8()), ("bytes", pa.int64())]
+    return _cut(records, most, pa.schema(fields))
+
+
+def _by_file(opened: LanceDataset, most: int | None) -> Lines:
+    records = [
+        {
+            "file": file.path,
+            "fragment": metadata.id,
+            "rows": metadata.physical_rows,
+            "deleted": metadata.num_deletions,
+            "bytes": file.file_size_bytes,
+        }
+        for metadata in (fragment.metadata for fragment in opened.get_fragments())
+        for file in metadata.files
+    ]
+    records.sort(key=lambda record: -int(record["bytes"] or 0))
+    fields = [("file", pa.utf8())]
+    fields += [(name, pa.int64()) for name in ("fragment", "rows", "deleted", "bytes")]
+    return _cut(records, most, pa.schema(fields))
+
+
+def _by_index(opened: LanceDataset, most: int | None) -> Lines:
+    records = [
+        {
+            "index": index.name,
+            "type": index.index_type,
+            "columns": index.field_names,
+            "rows": index.num_rows_indexed,
+            "bytes": index.total_size_bytes,
+        }
+        for index in opened.describe_indices()
+    ]
+    records.sort(key=lambda record: -int(str(record["bytes"])))
+    fields = [("index", pa.utf8()), ("type", pa.utf8()), ("columns", pa.list_(pa.utf8()))]
+    fields += [(name, pa.int64()) for name in ("rows", "bytes")]
+    return _cut(records, most, pa.schema(fields))
+
+
+def _cut(records: list[dict[str, Any]], most: int | None, schema: pa.Schema) -> Lines:
+    return (records, 0, schema) if most is None else (records[:most], max(0, len(records) - most), schema)
+
+
+def _names(fields: Sequence[LanceField], parent: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    for field in fields:
+        name = f"{parent}{field.name}"
+        yield field.id, (name, str(field.to_arrow().type))
+        yield from _names(field.children(), f"{name}.")
