@@ -53,7 +53,9 @@ def _curve(chart: Line, width: int, blocks: str) -> Iterator[str]:
         heights = [1] * len(values)
     for row in range(HEIGHT - 1, -1, -1):
         cells = [blocks[max(0, min(steps, height - row * steps))] for height in heights]
-        mark = marks[0] if row == HEIGHT - 1 else marks[1] if row == 0 else ""
+        mark = (
+            marks[0] if row == HEIGHT - 1 and high else marks[1] if row == 0 and (low != high or not high) else ""
+        )
         yield f"  {mark.rjust(label)} {''.join(cells)}".rstrip()
     first, last = chart.labels[0], chart.labels[-1]
     ends = first if first == last else f"{first} to {last}"

@@ -1,0 +1,331 @@
+"""Every command with what is not as it should be: one sentence, the right status, and never a traceback."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pennon
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pennon import cli
+from rich.cells import cell_len
+from support.command import pennon as run
+from support.command import process
+
+# How each command is called; TABLE, FILE and OUT are filled in.
+CALLS: dict[str, list[str]] = {
+    "head": ["head", "TABLE"],
+    "count": ["count", "TABLE"],
+    "take": ["take", "TABLE", "0"],
+    "sql": ["sql", "TABLE", "SELECT * FROM dataset"],
+    "schema": ["schema", "TABLE"],
+    "log": ["log", "TABLE"],
+    "show": ["show", "TABLE"],
+    "diff": ["diff", "TABLE"],
+    "blame": ["blame", "TABLE", "0"],
+    "tag list": ["tag", "list", "TABLE"],
+    "tag create": ["tag", "create", "TABLE", "t"],
+    "tag update": ["tag", "update", "TABLE", "v1", "1"],
+    "tag delete": ["tag", "delete", "TABLE", "v1"],
+    "branch list": ["branch", "list", "TABLE"],
+    "branch create": ["branch", "create", "TABLE", "b"],
+    "branch delete": ["branch", "delete", "TABLE", "dev", "--yes"],
+    "restore": ["restore", "TABLE", "1"],
+    "import": ["import", "TABLE", "FILE", "--mode", "append"],
+    "export": ["export", "TABLE", "-", "--format", "csv"],
+    "du": ["du", "TABLE"],
+    "plot": ["plot", "TABLE"],
+    "index list": ["index", "list", "TABLE"],
+    "index create": ["index", "create", "TABLE", "text"],
+    "index optimize": ["index", "optimize", "TABLE"],
+    "index drop": ["index", "drop", "TABLE", "id_idx"],
+    "index stats": ["index", "stats", "TABLE", "id_idx"],
+    "config list": ["config", "list", "TABLE"],
+    "config get": ["config", "get", "TABLE", "key"],
+    "config set": ["config", "set", "TABLE", "key", "value"],
+    "config unset": ["config", "unset", "TABLE", "key"],
+    "compact": ["compact", "TABLE"],
+    "vacuum": ["vacuum", "TABLE", "--yes"],
+    "inspect": ["inspect", "TABLE"],
+    "verify": ["verify", "TABLE"],
+    "scrub": ["scrub", "TABLE"],
+    "seal": ["seal", "TABLE"],
+    "repair": ["repair", "TABLE"],
+}
+# Those that make a table where there is none.
+MAKES = {"import"}
+# Those that print tables and charts, which fit the terminal.
+FITTING = {"head", "take", "sql", "schema", "du", "plot", "tag list", "branch list", "index list", "config list"}
+
+
+def call(name: str, table: object, file: object = "") -> list[str]:
+    return [str(table) if word == "TABLE" else str(file) if word == "FILE" else word for word in CALLS[name]]
+
+
+@pytest.fixture
+def table(uri: str) -> pennon.LanceDataset:
+    data = pa.table(
+        {"id": range(200), "text": ["some text\n\x1b[2J" * 9] * 200, "raw": pa.array([b"\xff\xfe"] * 200)}
+    )
+    table = pennon.write_dataset(data, uri, max_rows_per_file=50)
+    table.update({"text": "'ü' || text"}, where="id < 3")
+    table.tags.create("v1", 1)
+    table.create_branch("dev", 1)
+    table.update_config({"key": "value"})
+    table.create_scalar_index("id", "BTREE")
+    table.update({"text": "'new'"}, where="id < 2")
+    return table
+
+
+@pytest.fixture
+def file(tmp_path: Path, table: pennon.LanceDataset) -> Path:
+    pa.parquet.write_table(table.to_table(), tmp_path / "rows.parquet")
+    return tmp_path / "rows.parquet"
+
+
+def is_a_sentence(err: str) -> bool:
+    return err.startswith("pennon: ") and err.count("\n") == 1 and "Traceback" not in err and "\x1b" not in err
+
+
+def test_every_command_is_called() -> None:
+    assert {name.split()[0] for name in CALLS} == set(cli._HELP) - {"completion"}
+    for group in ("tag", "branch", "index", "config"):
+        known = cli.pennon.get_command(None, group).commands  # type: ignore[arg-type,union-attr]
+        assert {f"{group} {name}" for name in known} == {name for name in CALLS if name.startswith(f"{group} ")}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_all_is_well(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    done = run(*call(name, table.uri, file))
+    assert (done.status, done.err) == (0, ""), done.err
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_path(name: str, tmp_path: Path, file: Path) -> None:
+    for wrong in (tmp_path / "nothing" / "here", tmp_path / "odd\n\x1b[31mname"):
+        done = run(*call(name, wrong, file))
+        if name in MAKES:
+            assert done.status == 0
+            continue
+        assert (done.status, done.out) == (3, ""), done
+        assert is_a_sentence(done.err), done.err
+    assert run(*call(name, "", file)).status == 2
+    done = run(*call(name, "odd://bucket/table", file))
+    assert (done.status, is_a_sentence(done.err)) == (3, True), done.err
+
+
+def others(root: Path) -> dict[str, str]:
+    """Directories of other formats, and what is said of each."""
+    for folder in ("delta/_delta_log", "iceberg/metadata", "parquet", "empty", "text"):
+        (root / folder).mkdir(parents=True)
+    (root / "delta/_delta_log/00000000000000000000.json").write_text("{}")
+    (root / "iceberg/metadata/v1.metadata.json").write_text("{}")
+    pa.parquet.write_table(pa.table({"a": [1]}), root / "parquet/a.parquet")
+    (root / "text/a.txt").write_text("text")
+    return {
+        "delta": "is a Delta table",
+        "iceberg": "is an Iceberg table",
+        "parquet": "is a directory of Parquet files",
+        "empty": "is an empty directory",
+        "text": "is a directory without versions",
+        "parquet/a.parquet": "is a Parquet file",
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in MAKES])
+def test_a_table_of_another_format(name: str, tmp_path: Path) -> None:
+    for path, says in others(tmp_path).items():
+        done = run(*call(name, tmp_path / path))
+        assert (done.status, done.out) == (3, ""), done
+        assert is_a_sentence(done.err), done.err
+        if (name, path) != ("inspect", "parquet/a.parquet"):
+            assert says in done.err
+
+
+PINNED = [name for name in CALLS if "--as-of" in run(*CALLS[name][: len(name.split())], "--help").out]
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_a_version_that_is_gone(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    table.tags.delete("v1")
+    table.branches.delete("dev")
+    table.cleanup_old_versions(retain_versions=1)
+    newest = table.version
+    says = {
+        ("--version", "1"): f"has no version 1 any more: it was removed; the oldest is {newest}",
+        ("--version", "99"): f"has no version 99: the newest is {newest}",
+        ("--tag", "gone"): "has no tag 'gone': it has none",
+        ("--branch", "gone"): "has no branch 'gone': it has none",
+        ("--as-of", "2001-01-01"): "",
+    }
+    for option, text in says.items():
+        if name == "blame" and option[0] != "--branch":
+            continue  # the version is for its condition
+        done = run(*call(name, table.uri, file), *option)
+        assert (done.status, done.out) == (3, ""), (option, done)
+        assert is_a_sentence(done.err), done.err
+        assert text in done.err
+    for number in (-1, "x", 2**64):
+        assert run(*call(name, table.uri, file), "--version", number).status == 2
+    assert run(*call(name, table.uri, file), "--version", "1", "--tag", "v").status == 2
+    assert run(*call(name, table.uri, file), "--storage-option", "secret").status == 2
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A store that knows nobody."""
+
+    def answer(self) -> None:
+        body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body if self.command != "HEAD" else b"")
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def refusing() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_credentials(name: str, file: Path, refusing: str) -> None:
+    settings = {
+        "aws_endpoint": refusing,
+        "allow_http": "true",
+        "aws_access_key_id": "somebody",
+        "aws_secret_access_key": "verysecret",
+        "aws_region": "us-east-1",
+    }
+    options = [word for key, value in settings.items() for word in ("--storage-option", f"{key}={value}")]
+    done = run(*call(name, "s3://bucket/table", file), *options)
+    assert (done.status, done.out) == (3, ""), done
+    assert is_a_sentence(done.err), done.err
+    assert "credentials" in done.err
+    assert "verysecret" not in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_a_closed_pipe(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = process(*call(name, table.uri, file), stdout=writing, stderr=subprocess.PIPE, capture_output=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_finding_is_one_though_nobody_reads_it(table: pennon.LanceDataset) -> None:
+    next(Path(table.uri, "data").iterdir()).unlink()
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = process("verify", table.uri, stdout=writing, stderr=subprocess.PIPE, capture_output=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_full_disk(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = process(*call(name, table.uri, file), stdout=full, stderr=subprocess.PIPE, capture_output=False)
+    assert done.returncode == 3
+    err = done.stderr.decode()
+    assert is_a_sentence(err), err
+    assert "No space left on device" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_a_terminal_of_forty_columns(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    """Rows and charts fit; sentences are wrapped by the terminal. Values cannot do anything to it."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    arguments = call(name, table.uri, file)
+    environment = {**{key: value for key, value in os.environ.items() if key != "COLUMNS"}, "TERM": "xterm"}
+    command = [sys.executable, "-m", "pennon", *arguments]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as started:
+        os.close(theirs)
+        seen = b""
+        try:
+            while part := os.read(ours, 65536):
+                seen += part
+        except OSError:  # how a terminal ends
+            pass
+        assert started.wait(60) == 0, seen
+    os.close(ours)
+    text = seen.decode()
+    assert "Traceback" not in text
+    assert "\x1b[2J" not in text or name == "export"  # a file has values as they are
+    if name in FITTING:
+        plain = [line for line in _plain(text).splitlines() if not line.startswith("a vacuum of")]
+        assert max(map(cell_len, plain)) <= 40, plain
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["import", "head", "export", "verify"])
+def test_ctrl_c(name: str, tmp_path: Path) -> None:
+    """While it waits for input, for a store, or for a reader: 130, and no word."""
+    uri: object = tmp_path / "table.lance"
+    stdin, stdout = None, subprocess.PIPE
+    if name == "import":
+        arguments = ["import", str(uri), "-", "--input-format", "csv"]
+        stdin = subprocess.PIPE
+    else:
+        pennon.write_dataset({"id": range(3_000_000)}, uri)
+        arguments = [*call(name, uri)]
+        if name == "head":
+            arguments += ["-n", "3000000", "--format", "json"]
+        if name == "verify":
+            arguments = ["scrub", str(uri), "--rate", "1000"]
+    command = [sys.executable, "-m", "pennon", *arguments]
+    with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE) as started:
+        time.sleep(2.5)
+        assert started.poll() is None
+        started.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        # Whoever waits for the reader of a pipe gets one.
+        _, err = started.communicate(timeout=30)
+    assert (started.returncode, err.strip()) == (130, b""), err
+    assert name != "import" or not Path(str(uri)).exists() or not list(Path(str(uri)).rglob("*.manifest"))
+
+
+def test_errors_of_the_command_itself(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError("what nobody thought of")
+
+    monkeypatch.setattr(pennon.LanceDataset, "count_rows", broken)
+    done = run("count", table.uri)
+    assert (done.status, is_a_sentence(done.err)) == (3, True)
+    assert "ZeroDivisionError: what nobody thought of" in done.err
+    monkeypatch.setenv("PENNON_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        run("count", table.uri)
