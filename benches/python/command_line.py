@@ -16,10 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from growth_tables import many_fragments, many_versions
-from late_store import BUCKET, running
+from late_store import BUCKET, QUICK, LateServer, running
 
 COMMANDS: dict[str, list[str]] = {
     "log -n 10": ["log", "TABLE", "-n", "10"],
@@ -27,7 +28,6 @@ COMMANDS: dict[str, list[str]] = {
     "diff 1..": ["diff", "TABLE", "1.."],
     "blame": ["blame", "TABLE", "3"],
     "du": ["du", "TABLE"],
-    "du --quick": ["du", "TABLE", "--quick"],
     "du --by version": ["du", "TABLE", "--by", "version"],
     "plot": ["plot", "TABLE"],
     "head": ["head", "TABLE"],
@@ -45,6 +45,19 @@ def seconds(arguments: list[str]) -> float:
     if done.returncode or not done.stdout:
         raise SystemExit(f"pennon {' '.join(arguments)}: {done.stderr}")
     return taken
+
+
+def upload(server: LateServer, folder: Path, prefix: str) -> None:
+    """All files of a table."""
+    client = server.client()
+
+    def put(path: Path) -> None:
+        key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+        client.put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(put, (path for path in folder.rglob("*") if path.is_file())):
+            pass
 
 
 def main() -> None:
@@ -74,17 +87,17 @@ def main() -> None:
                 call = [f"{folder}/{name}" if word == "TABLE" else word for word in words]
                 note(f"{where}, local", what, [seconds(call) for _ in range(options.rounds)])
         for where, name in tables.items():
-            server.upload(Path(folder, name), name)
-            server.delay = options.delay / 1000
-            settings = [word for pair in server.options.items() for word in ("--storage-option", "=".join(pair))]
+            server.delay(0)
+            upload(server, Path(folder, name), f"{QUICK}/{name}")
+            pairs = server.storage_options.items()
+            settings = [word for pair in pairs for word in ("--storage-option", "=".join(pair))]
             for what, words in COMMANDS.items():
-                call = [f"s3://{BUCKET}/{name}" if word == "TABLE" else word for word in words]
+                call = [f"s3://{BUCKET}/{QUICK}/{name}" if word == "TABLE" else word for word in words]
                 times = []
                 for _ in range(options.rounds):
-                    server.reset()
+                    server.delay(options.delay)
                     times.append(seconds([*call, *settings]))
-                note(f"{where}, S3 at {options.delay} ms", what, times, server.requests)
-            server.delay = 0
+                note(f"{where}, S3 at {options.delay} ms", what, times, server.traffic().requests)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2))
 

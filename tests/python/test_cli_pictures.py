@@ -44,8 +44,6 @@ def test_du_by_kind(table: pennon.LanceDataset) -> None:
     freed = table.explain_cleanup_old_versions(timedelta(0)).stats.bytes_removed
     assert sum(row["vacuum"] for row in found.values()) == freed > 0
     assert run("du", table.uri).lines[-1] == f"a vacuum of all older versions would free {in_bytes(freed)}"
-    quick = {row["kind"]: row for row in run("du", table.uri, "--quick", "--format", "json").json}
-    assert quick["data"] == {name: found["data"][name] for name in ("kind", "files", "bytes")}
     table.cleanup_old_versions(timedelta(0))
     assert run("du", table.uri).lines[-1].endswith("would free 0 B")
 

@@ -33,15 +33,6 @@ _TEXT: dict[str, Callable[[Any], str]] = {
     "time": _commits.time_of,
     "columns": ", ".join,
 }
-# Folders of a table by what is in them.
-_FOLDERS = {
-    "data": "data",
-    "_deletions": "deletion",
-    "_indices": "index",
-    "_transactions": "transaction",
-    "_versions": "manifest",
-    "_seals": "seal",
-}
 
 
 @click.command()
@@ -57,20 +48,19 @@ _FOLDERS = {
     "-n", "--max-count", type=click.IntRange(0), metavar="N", help=f"The most lines; {_MOST} if not given."
 )
 @click.option("--all", "everything", is_flag=True, help="All lines.")
-@click.option("--quick", is_flag=True, help="By kind: do not read all manifests to find what a vacuum would free.")
 @output_options()
-def command(table: Address, output: Output, by: str, max_count: int | None, everything: bool, quick: bool) -> None:
+def command(table: Address, output: Output, by: str, max_count: int | None, everything: bool) -> None:
     """Show where the bytes are.
 
-    By kind it lists all files in the folders of the table, and what a vacuum of all older versions would free, for
-    which it reads their manifests. By version it reads as many manifests as it prints lines, by column the
+    By kind it lists all files in the folders of the table, and what a vacuum of all older versions would free: it
+    reads all manifests. By version it reads as many manifests as it prints lines, by column the
     metadata of all data files of the version, by file only the manifest.
     """
     opened = table.open()
     most = None if everything else _MOST if max_count is None else max_count
     if by == "kind":
         with explained(table):
-            _by_kind(opened, output, quick)
+            _by_kind(opened, output)
         return
     list_lines = {"version": _by_version, "column": _by_column, "file": _by_file, "index": _by_index}[by]
     records, left, schema = list_lines(opened, most)
@@ -82,34 +72,26 @@ def command(table: Address, output: Output, by: str, max_count: int | None, ever
 Lines = tuple[list[dict[str, Any]], int, pa.Schema]
 
 
-def _by_kind(opened: LanceDataset, output: Output, quick: bool) -> None:
+def _by_kind(opened: LanceDataset, output: Output) -> None:
     files: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     freed: Counter[str] = Counter()
-    if quick:
-        for batch in opened.all_files():
-            for path, size in zip(batch["path"].to_pylist(), batch["size_bytes"].to_pylist(), strict=True):
-                kind = _FOLDERS.get(path.partition("/")[0], "other")
-                files[kind] += 1
-                sizes[kind] += size
-    else:
-        found = opened.explain_cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False).files
-        keys = (found[name].to_pylist() for name in ("kind", "size_bytes", "removed"))
-        for kind, size, removed in zip(*keys, strict=True):
-            files[kind] += 1
-            sizes[kind] += size
-            freed[kind] += size if removed else 0
-    names = [kind for kind, _ in sizes.most_common()]
-    fields = [("kind", pa.utf8()), ("files", pa.int64()), ("bytes", pa.int64())]
-    records = [{"kind": kind, "files": files[kind], "bytes": sizes[kind]} for kind in names]
-    if not quick:
-        fields.append(("vacuum", pa.int64()))
-        records = [{**record, "vacuum": freed[str(record["kind"])]} for record in records]
+    found = opened.explain_cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False).files
+    keys = (found[name].to_pylist() for name in ("kind", "size_bytes", "removed"))
+    for kind, size, removed in zip(*keys, strict=True):
+        files[kind] += 1
+        sizes[kind] += size
+        freed[kind] += size if removed else 0
+    records = [
+        {"kind": kind, "files": files[kind], "bytes": size, "vacuum": freed[kind]}
+        for kind, size in sizes.most_common()
+    ]
     if output.is_text:
-        total = {"kind": "total", "files": files.total(), "bytes": sizes.total()}
-        records.append(total if quick else {**total, "vacuum": freed.total()})
+        total = {"files": files.total(), "bytes": sizes.total(), "vacuum": freed.total()}
+        records.append({"kind": "total", **total})
+    fields = [("kind", pa.utf8()), *((name, pa.int64()) for name in ("files", "bytes", "vacuum"))]
     output.records(records, pa.schema(fields), _TEXT)
-    if output.is_text and not quick:
+    if output.is_text:
         output.line()
         output.line(f"a vacuum of all older versions would free {in_bytes(freed.total())}")
 
