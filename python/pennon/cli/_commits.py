@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Versions that are read at the same time, and before the first of them is printed.
 AT_A_TIME = 16
+# Versions of which it is tried whether they are there.
+FEW = 64
 SCHEMA = pa.schema(
     [
         pa.field("version", pa.uint64()),
@@ -155,6 +157,29 @@ def numbers_of(table: LanceDataset) -> list[int]:
     """The versions up to this one, newest first; reads no manifest."""
     newest = table.version
     return [entry["version"] for entry in reversed(table.version_refs()) if entry["version"] <= newest]
+
+
+def newest_numbers(table: LanceDataset, most: int) -> list[int]:
+    """The newest versions up to this one, newest first, at most so many.
+
+    Versions are numbered one after the other unless some were removed: if the manifests of that many numbers are
+    there, which are read next anyway, the versions need not be listed, of which there may be thousands.
+    """
+    newest = table.version
+    likely = range(newest, max(0, newest - most), -1)
+    if len(likely) <= FEW:
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            if all(pool.map(lambda number: _is_there(table, number), likely)):
+                return list(likely)
+    return numbers_of(table)[:most]
+
+
+def _is_there(table: LanceDataset, number: int) -> bool:
+    try:
+        table.checkout_version(number)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _made(transaction: Transaction | None) -> dict[str, Any]:

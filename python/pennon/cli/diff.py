@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon.cli import _feed
 from pennon.cli._changes import print_changes
-from pennon.cli._commits import numbers_of
+from pennon.cli._commits import newest_numbers
 from pennon.cli._errors import found_something
 from pennon.cli._open import VERSION, Address, Name, explained, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
@@ -67,7 +67,7 @@ def command(
     opened = table.open()
     needs_ids(opened, "diff")
     if versions is None:
-        earlier = numbers_of(opened)[1:2]
+        earlier = newest_numbers(opened, 2)[1:]
         versions = (earlier[0] if earlier else 0, None)
     begin, end = versions
     # Number 0 is the table before its first version.

@@ -66,10 +66,10 @@ def command(table: Address, output: Output, by: str, max_count: int | None, ever
     records, left, schema = list_lines(opened, most)
     output.records(records, schema, _TEXT)
     if left and output.is_text:
-        output.line(f"and {left:,} more (--all shows all)", dim=True)
+        output.line("more follow (--all shows all)", dim=True)
 
 
-Lines = tuple[list[dict[str, Any]], int, pa.Schema]
+Lines = tuple[list[dict[str, Any]], bool, pa.Schema]
 
 
 def _by_kind(opened: LanceDataset, output: Output) -> None:
@@ -97,7 +97,7 @@ def _by_kind(opened: LanceDataset, output: Output) -> None:
 
 
 def _by_version(opened: LanceDataset, most: int | None) -> Lines:
-    numbers = _commits.numbers_of(opened)
+    numbers = _commits.numbers_of(opened) if most is None else _commits.newest_numbers(opened, most + 1)
     shown = len(numbers) if most is None else most
     found = _commits.figures(opened, numbers[: shown + 1])
     records = []
@@ -107,7 +107,7 @@ def _by_version(opened: LanceDataset, most: int | None) -> Lines:
         records.append({**values, "bytes": figures.bytes, "added": figures.bytes - before})
     fields = [("version", pa.uint64()), ("time", pa.timestamp("us", "UTC"))]
     fields += [(name, pa.int64()) for name in ("rows", "files", "bytes", "added")]
-    return records, max(0, len(numbers) - shown), pa.schema(fields)
+    return records, len(numbers) > shown, pa.schema(fields)
 
 
 def _by_column(opened: LanceDataset, most: int | None) -> Lines:
@@ -160,7 +160,7 @@ def _by_index(opened: LanceDataset, most: int | None) -> Lines:
 
 
 def _cut(records: list[dict[str, Any]], most: int | None, schema: pa.Schema) -> Lines:
-    return (records, 0, schema) if most is None else (records[:most], max(0, len(records) - most), schema)
+    return (records, False, schema) if most is None else (records[:most], len(records) > most, schema)
 
 
 def _names(fields: Sequence[LanceField], parent: str) -> Iterator[tuple[int, tuple[str, str]]]:

@@ -8,8 +8,8 @@ from itertools import chain
 import click
 import pyarrow as pa
 
-from pennon._text import counted, in_bytes
-from pennon.cli._commits import SCHEMA, Commit, Figures, commits, figures, numbers_of, time_of
+from pennon._text import in_bytes
+from pennon.cli._commits import SCHEMA, Commit, Figures, commits, figures, newest_numbers, numbers_of, time_of
 from pennon.cli._open import Address, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._values import shown
@@ -31,8 +31,13 @@ def command(
     Reads as many manifests as it lists versions.
     """
     opened = table.open()
-    numbers = numbers_of(opened)
-    most = len(numbers) if everything else 20 if max_count is None else max_count
+    if everything:
+        numbers = numbers_of(opened)
+        most = len(numbers)
+    else:
+        most = 20 if max_count is None else max_count
+        # One more, for what --stat compares with and to know whether there is one.
+        numbers = newest_numbers(opened, most + 1 if stat or max_count is None else most)
     found = commits(opened, numbers[:most], table.branch)
     if not output.is_text:
         batches = (pa.RecordBatch.from_pylist([commit.record()], SCHEMA) for commit in found)
@@ -51,7 +56,7 @@ def command(
         if not oneline:
             output.line()
     if len(numbers) > most and max_count is None:
-        output.line(f"and {counted(len(numbers) - most, 'older version')} (--all shows all)", dim=True)
+        output.line("older versions follow (--all shows all)", dim=True)
 
 
 def heading(output: Output, commit: Commit, *, is_newest: bool = False) -> str:

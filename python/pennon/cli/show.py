@@ -32,7 +32,7 @@ def command(table: Address, output: Output, name: Name | None, stat: bool, limit
     commit = _commits.read(opened, opened.version, _commits.tags_of(opened, branch))
     if commit is None:  # it was opened, so it is there
         return
-    before = _commits.numbers_of(opened)[1:2]
+    before = _commits.newest_numbers(opened, 2)[1:]
     if not output.is_text:
         output.record(commit.record())
         return
