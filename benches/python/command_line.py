@@ -4,7 +4,8 @@ Each runs in a process of its own, as a shell starts it, on the local disk and o
 interface that adds some milliseconds to each request. A line shows the median and, for S3, the requests of a run;
 the first lines are what a process costs that does nothing.
 
-    python benches/python/command_line.py [--rounds 3] [--delay 30] [--fragments N] [--versions N] [--json FILE]
+    python benches/python/command_line.py [--rounds 3] [--delay 30] [--fragments N] [--versions N] [--only log,du]
+        [--json FILE]
 """
 
 from __future__ import annotations
@@ -66,8 +67,10 @@ def main() -> None:
     parser.add_argument("--delay", type=int, default=30, help="milliseconds of each request to S3")
     parser.add_argument("--fragments", type=int, default=10_000)
     parser.add_argument("--versions", type=int, default=5_000)
+    parser.add_argument("--only", default="", help="commands that begin like this, with commas")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    chosen = {what: words for what, words in COMMANDS.items() if what.startswith(tuple(options.only.split(",")))}
     results: list[dict[str, object]] = []
 
     def note(where: str, what: str, times: list[float], requests: int | None = None) -> None:
@@ -83,7 +86,7 @@ def main() -> None:
         many_fragments(f"{folder}/fragments", options.fragments)
         many_versions(f"{folder}/versions", options.versions)
         for where, name in tables.items():
-            for what, words in COMMANDS.items():
+            for what, words in chosen.items():
                 call = [f"{folder}/{name}" if word == "TABLE" else word for word in words]
                 note(f"{where}, local", what, [seconds(call) for _ in range(options.rounds)])
         for where, name in tables.items():
@@ -91,7 +94,7 @@ def main() -> None:
             upload(server, Path(folder, name), f"{QUICK}/{name}")
             pairs = server.storage_options.items()
             settings = [word for pair in pairs for word in ("--storage-option", "=".join(pair))]
-            for what, words in COMMANDS.items():
+            for what, words in chosen.items():
                 call = [f"s3://{BUCKET}/{QUICK}/{name}" if word == "TABLE" else word for word in words]
                 times = []
                 for _ in range(options.rounds):
