@@ -86,6 +86,7 @@ def png(path: Path, title: str, facts: str, charts: Sequence[Bars | Line]) -> No
     """Write a picture."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
     except ModuleNotFoundError:
         raise MissingPackageError(
             "A PNG needs matplotlib, which is not installed: pip install 'pennon[plot]'; HTML needs nothing",
@@ -98,10 +99,11 @@ def png(path: Path, title: str, facts: str, charts: Sequence[Bars | Line]) -> No
     for axis, chart in zip(axes, charts):  # noqa: B905
         axis.set_title(chart.title, fontsize=10)
         if isinstance(chart, Bars):
-            axis.barh(chart.labels[::-1], chart.counts[::-1])
+            axis.barh(chart.labels[::-1], chart.counts[::-1], height=min(0.8, 0.2 * len(chart.labels)))
         else:
             axis.step(chart.x, chart.y, where="post", marker=".")
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.1 * (max(chart.y, default=0) or 1))
+            axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
             axis.yaxis.set_major_formatter(lambda value, _, unit=chart.unit: shown(value, unit))
             if chart.x:
                 axis.set_xlabel(f"{chart.labels[0]} to {chart.labels[-1]}", fontsize=8)
