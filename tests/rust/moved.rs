@@ -107,15 +107,15 @@ async fn deletes_after_rewrites_of_rows_that_were_updated() {
     let (_directory, uris) = uris("delete-update-rewrite");
     for uri in &uris {
         let mut first = table(uri, true).await;
-        let (mut stale, mut decided_anew, mut update) = (first.clone(), first.clone(), first.clone());
+        let (mut stale, mut newest, mut update) = (first.clone(), first.clone(), first.clone());
         let new_name = [("name".to_owned(), "'new'".to_owned())];
         first.update(&new_name, Some("a in (3, 12)"), UpdateOptions::default()).await.unwrap();
         let ids: Vec<u32> = first.manifest().fragments.decode_all().map(|f| f.id.0).collect();
         commit(uri, rewrite(&first, &ids).await).await.unwrap();
         let error = stale.delete("name = 'n3' or a = 1", once()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { retryable: true });
-        // Decided anew it is about the other row only.
-        let deleted = decided_anew.delete("name = 'n3' or a = 1", DeleteOptions::default()).await.unwrap();
+        // Decided again it is about the other row only.
+        let deleted = newest.delete("name = 'n3' or a = 1", DeleteOptions::default()).await.unwrap();
         assert_eq!(deleted.num_deleted_rows, 1);
         let older_name = [("name".to_owned(), "name || '+'".to_owned())];
         update.update(&older_name, Some("a = 12"), UpdateOptions::default()).await.unwrap();

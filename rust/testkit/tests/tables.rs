@@ -7,12 +7,15 @@
 
 use std::sync::Mutex;
 
-use pennon_testkit::simulator::tables::{Counts, Simulator};
+use pennon_table::runtime::Fault;
+use pennon_testkit::simulator::tables::{self, Counts, Simulator};
 
 /// Steps of a program.
 const STEPS: usize = 40;
 /// Steps of the quick lane; `make nightly` runs a million.
 const ALL_STEPS: u64 = 10_000;
+/// Within as many programs each planted fault must be found.
+const PLANTED: u64 = 200;
 
 #[test]
 fn no_program_diverges() {
@@ -55,5 +58,22 @@ fn no_program_diverges() {
         ("cut after the commit", counts.cut_after_commit),
     ] {
         assert!(count > counts.steps / 2_000, "{what}: {counts:?}");
+    }
+}
+
+/// Programs find mistakes in commits without interleaved awaits: handles that are older than the table are enough.
+#[test]
+fn faults_in_commits_are_found() {
+    let simulator = Simulator::new().unwrap();
+    for fault in [
+        Fault::OnlyNewestIsChecked,
+        Fault::ConflictsAreIgnored,
+        Fault::RebaseIsSkipped,
+        Fault::StaleBase,
+        Fault::CommitRemovesFiles,
+    ] {
+        let found = (0..PLANTED)
+            .find_map(|seed| simulator.run_program(&tables::program(seed, STEPS), Some(fault)).err());
+        assert!(found.is_some(), "{fault:?} was not found in {PLANTED} programs");
     }
 }

@@ -111,7 +111,8 @@ pub(super) async fn line(line: &Line, step: &Step) -> Result<(), String> {
 async fn filters(line: &Line, step: &Step) -> Result<(), String> {
     let predicate = Predicate::draw(step.manner / 37, step.manner / 41, line.next_key);
     let rows = line.newest_state()?.rows.iter();
-    let expected: BTreeSet<u64> = rows.filter(|(_, row)| predicate.holds(row)).map(|(id, _)| *id).collect();
+    let expected: BTreeSet<u64> =
+        rows.filter(|(_, row)| predicate.is_true_for(row)).map(|(id, _)| *id).collect();
     for ignore_indices in [false, true] {
         let options = ScanOptions {
             columns: Some(Projection::Names(vec!["_rowid".to_owned()])),
@@ -151,7 +152,7 @@ async fn take(line: &Line, step: &Step) -> Result<(), String> {
 }
 
 /// A change: its kind and the values.
-type Change = (String, BTreeMap<i32, Value>);
+type RowImage = (String, BTreeMap<i32, Value>);
 
 /// The net changes between two versions are those between their models.
 async fn feed(line: &Line, [begin, end]: [u64; 2]) -> Result<(), String> {
@@ -160,7 +161,7 @@ async fn feed(line: &Line, [begin, end]: [u64; 2]) -> Result<(), String> {
     let point = |version| FeedPoint::Version(VersionRef::Number(version));
     let feed = line.newest.changes(point(begin), Some(point(end)), &options).await.map_err(text)?;
     let batches: Vec<RecordBatch> = feed.stream().try_collect().await.map_err(text)?;
-    let mut found: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
+    let mut found: BTreeMap<u64, Vec<RowImage>> = BTreeMap::new();
     for batch in &batches {
         let kinds = batch.column_by_name("_change_type").and_then(|column| column.as_string_opt::<i32>());
         let kinds = kinds.ok_or("there is no _change_type of utf8")?;
@@ -184,7 +185,7 @@ async fn feed(line: &Line, [begin, end]: [u64; 2]) -> Result<(), String> {
 }
 
 /// The net changes between two states, values by the fields of the newer one.
-fn changes(old: &State, new: &State) -> BTreeMap<u64, Vec<Change>> {
+fn changes(old: &State, new: &State) -> BTreeMap<u64, Vec<RowImage>> {
     let before = |row: &Row| -> BTreeMap<i32, Value> {
         new.fields.keys().map(|field| (*field, row.get(*field))).collect()
     };

@@ -195,12 +195,12 @@ impl Line {
         if step.manner.is_multiple_of(4) { &self.older } else { &self.newest }
     }
 
-    /// What the model knows of a version.
+    /// What the model has of a version.
     pub(super) fn state(&self, version: u64) -> Result<&State, String> {
         self.states.get(&version).ok_or_else(|| format!("the model has no version {version}"))
     }
 
-    /// What the model knows of the newest version.
+    /// What the model has of the newest version.
     pub(super) fn newest_state(&self) -> Result<&State, String> {
         self.state(self.newest.version().0)
     }
@@ -219,8 +219,8 @@ impl Line {
     }
 
     /// The newest version by the handle there is, or as another process sees it.
-    pub(super) async fn reopened(&self, anew: bool) -> Result<Dataset, String> {
-        if !anew {
+    pub(super) async fn reopened(&self, as_another: bool) -> Result<Dataset, String> {
+        if !as_another {
             let mut newest = self.newest.clone();
             newest.checkout_latest().await.map_err(text)?;
             return Ok(newest);
@@ -241,15 +241,15 @@ impl Line {
         let (before, version) = (self.newest.version().0, newest.version().0);
         let nothing = State::default();
         let base = self.states.get(&before).unwrap_or(&nothing);
-        // A verb on an older version was carried over to the newest one as it was decided there, or decided anew.
+        // A verb on an older version was carried over to the newest one as it was decided there, or decided again.
         let decided = |read: u64| {
             let read = self.states.get(&read).unwrap_or(base);
             let commit = Commit { read, base, found: &found, version, next_row: self.next_row };
             check::is_equal(&found, &effect.applied(&commit)?)
         };
-        let anew = decided(before);
-        let is_anew = anew.is_ok();
-        if let Err(what) = anew {
+        let repeated = decided(before);
+        let is_repeated = repeated.is_ok();
+        if let Err(what) = repeated {
             decided(read).map_err(|other| match read == before {
                 true => what,
                 false => format!("decided at version {read}: {other}; decided at version {before}: {what}"),
@@ -258,7 +258,7 @@ impl Line {
         let new: BTreeSet<i64> = found.rows.range(self.next_row..).filter_map(|(_, row)| row.key()).collect();
         if let Effect::Merge { .. } = effect {
             let others = self.merged.range(read + 1..).find(|(_, keys)| !keys.is_disjoint(&new));
-            if let (Some((other, _)), false) = (others, is_anew) {
+            if let (Some((other, _)), false) = (others, is_repeated) {
                 return Err(format!(
                     "a merge has inserted a key that the merge of version {other} has inserted"
                 ));

@@ -32,13 +32,13 @@ use rand::{RngCore, SeedableRng};
 use uuid::Uuid;
 
 use self::line::World;
-pub use self::verbs::Kind;
+pub use self::verbs::StepKind;
 
 /// One step of a program. What its numbers mean depends on the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The verb.
-    pub kind: Kind,
+    pub kind: StepKind,
     /// What it is about.
     pub subject: u32,
     /// How it is done: the line, the handle, whether the store is cut off, and how it is checked.
@@ -70,7 +70,7 @@ pub struct Counts {
     pub steps: u64,
     /// Versions that were made.
     pub versions: u64,
-    /// Verbs on older handles that were committed on newer versions, or anew on them.
+    /// Verbs on older handles that were committed on newer versions, or again on them.
     pub rebased: u64,
     /// Verbs on older handles that were refused.
     pub refused: u64,
@@ -96,7 +96,7 @@ impl Counts {
 pub fn program(seed: u64, steps: usize) -> Vec<Step> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut draw = || random.next_u32() >> 1;
-    (0..steps).map(|_| Step { kind: Kind::draw(draw()), subject: draw(), manner: draw() }).collect()
+    (0..steps).map(|_| Step { kind: StepKind::draw(draw()), subject: draw(), manner: draw() }).collect()
 }
 
 /// Runs programs on a runtime of its own.

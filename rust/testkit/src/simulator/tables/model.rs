@@ -69,9 +69,9 @@ impl Predicate {
             5 => Self::Above(number % 9, key(number / 9)),
             6 => Self::In((0..1 + number % 4).map(|n| key(number + n * 5)).collect()),
             7 => {
-                let (one, other) =
+                let (left, right) =
                     (Self::draw(1, u32::try_from(number).unwrap_or(0), keys), Self::Is(number % 5));
-                Self::And(Box::new(one), Box::new(Self::Not(Box::new(other))))
+                Self::And(Box::new(left), Box::new(Self::Not(Box::new(right))))
             }
             _ => Self::Not(Box::new(Self::Above(number % 9, key(number / 9)))),
         }
@@ -87,8 +87,8 @@ impl Predicate {
             Self::In(keys) => {
                 format!("k IN ({})", keys.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
             }
-            Self::And(one, other) => format!("({}) AND ({})", one.sql(), other.sql()),
-            Self::Not(one) => format!("NOT ({})", one.sql()),
+            Self::And(left, right) => format!("({}) AND ({})", left.sql(), right.sql()),
+            Self::Not(inner) => format!("NOT ({})", inner.sql()),
         }
     }
 
@@ -105,16 +105,16 @@ impl Predicate {
                 _ => None,
             },
             Self::In(keys) => key.map(|k| keys.contains(&k)),
-            Self::And(one, other) => match (one.truth(key, value), other.truth(key, value)) {
+            Self::And(left, right) => match (left.truth(key, value), right.truth(key, value)) {
                 (Some(false), _) | (_, Some(false)) => Some(false),
                 (Some(true), Some(true)) => Some(true),
                 _ => None,
             },
-            Self::Not(one) => one.truth(key, value).map(|truth| !truth),
+            Self::Not(inner) => inner.truth(key, value).map(|truth| !truth),
         }
     }
 
-    pub(super) fn holds(&self, row: &Row) -> bool {
+    pub(super) fn is_true_for(&self, row: &Row) -> bool {
         self.truth(row.get(KEY), row.get(VALUE)) == Some(true)
     }
 }
@@ -228,13 +228,13 @@ impl Effect {
                 }
             }
             Self::Delete(predicate) => {
-                for (id, row) in commit.read.rows.iter().filter(|(_, row)| predicate.holds(row)) {
+                for (id, row) in commit.read.rows.iter().filter(|(_, row)| predicate.is_true_for(row)) {
                     commit.is_unchanged(*id, row, true)?;
                     state.rows.remove(id);
                 }
             }
             Self::Update(predicate, assignment) => {
-                for (id, row) in commit.read.rows.iter().filter(|(_, row)| predicate.holds(row)) {
+                for (id, row) in commit.read.rows.iter().filter(|(_, row)| predicate.is_true_for(row)) {
                     commit.is_unchanged(*id, row, false)?;
                     set(&mut state, *id, assignment.of(row), version);
                 }
@@ -340,7 +340,7 @@ fn merge(
     let mut known = BTreeSet::new();
     for (id, row) in &commit.read.rows {
         let Some((key, new)) = row.get(KEY).and_then(|key| source.get_key_value(&key)) else {
-            if unmatched.is_some_and(|predicate| predicate.holds(row)) {
+            if unmatched.is_some_and(|predicate| predicate.is_true_for(row)) {
                 commit.is_unchanged(*id, row, true)?;
                 state.rows.remove(id);
             }

@@ -26,7 +26,7 @@ use super::model::{Assignment, Effect, KEY, Matched, Predicate, VALUE, Value, tw
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the verb of its name")]
-pub enum Kind {
+pub enum StepKind {
     Append,
     Overwrite,
     Delete,
@@ -50,10 +50,10 @@ pub enum Kind {
     Clone,
 }
 
-impl Kind {
+impl StepKind {
     /// A kind, the frequent ones more often.
     pub(super) fn draw(number: u32) -> Self {
-        use Kind::*;
+        use StepKind::*;
         match number % 52 {
             0..=5 => Append,
             6..=12 => Delete,
@@ -87,20 +87,20 @@ const MOST_COLUMNS: usize = 3;
 
 pub(super) async fn run(world: &mut World, at: usize, step: &Step) -> Result<(), String> {
     match step.kind {
-        Kind::Append => append(world, at, step).await,
-        Kind::Overwrite => overwrite(world, at, step).await,
-        Kind::Delete => delete(world, at, step).await,
-        Kind::Update => update(world, at, step).await,
-        Kind::UpdateRows => update_rows(world, at, step).await,
-        Kind::Merge => merge(world, at, step).await,
-        Kind::AddColumn => add_column(world, at, step).await,
-        Kind::DropColumn => drop_column(world, at, step).await,
-        Kind::RenameColumn => rename_column(world, at, step).await,
-        Kind::Compact => compact(world, at, step).await,
-        Kind::Restore => restore(world, at, step).await,
-        Kind::RestoreRows => restore_rows(world, at, step).await,
-        Kind::CreateIndex => create_index(world, at, step).await,
-        Kind::OptimizeIndices => {
+        StepKind::Append => append(world, at, step).await,
+        StepKind::Overwrite => overwrite(world, at, step).await,
+        StepKind::Delete => delete(world, at, step).await,
+        StepKind::Update => update(world, at, step).await,
+        StepKind::UpdateRows => update_rows(world, at, step).await,
+        StepKind::Merge => merge(world, at, step).await,
+        StepKind::AddColumn => add_column(world, at, step).await,
+        StepKind::DropColumn => drop_column(world, at, step).await,
+        StepKind::RenameColumn => rename_column(world, at, step).await,
+        StepKind::Compact => compact(world, at, step).await,
+        StepKind::Restore => restore(world, at, step).await,
+        StepKind::RestoreRows => restore_rows(world, at, step).await,
+        StepKind::CreateIndex => create_index(world, at, step).await,
+        StepKind::OptimizeIndices => {
             let care = IndexCare {
                 merged_segments: Some(usize::try_from(step.subject % 3).unwrap_or(0)),
                 rebuild: step.subject.is_multiple_of(5),
@@ -112,8 +112,8 @@ pub(super) async fn run(world: &mut World, at: usize, step: &Step) -> Result<(),
                 })
                 .await
         }
-        Kind::DropIndex => drop_index(world, at, step).await,
-        Kind::Configure => {
+        StepKind::DropIndex => drop_index(world, at, step).await,
+        StepKind::Configure => {
             let entries = BTreeMap::from([("a.b".to_owned(), Some(step.subject.to_string()))]);
             let update = MapUpdate { entries, replace: false };
             world
@@ -122,9 +122,9 @@ pub(super) async fn run(world: &mut World, at: usize, step: &Step) -> Result<(),
                 })
                 .await
         }
-        Kind::Tag | Kind::Untag => tag(world, at, step).await,
-        Kind::CleanUp => clean_up(world, at, step).await,
-        Kind::Branch | Kind::Clone => begin_line(world, at, step).await,
+        StepKind::Tag | StepKind::Untag => tag(world, at, step).await,
+        StepKind::CleanUp => clean_up(world, at, step).await,
+        StepKind::Branch | StepKind::Clone => begin_line(world, at, step).await,
     }
 }
 
@@ -436,7 +436,7 @@ async fn drop_index(world: &mut World, at: usize, step: &Step) -> Result<(), Str
 /// A tag of a version, made or removed.
 async fn tag(world: &mut World, at: usize, step: &Step) -> Result<(), String> {
     let line = world.line(at)?;
-    let makes = step.kind == Kind::Tag;
+    let makes = step.kind == StepKind::Tag;
     let version = match makes {
         true => line.any_version(step.subject),
         false => match line.tags.iter().nth(usize::try_from(step.subject % 3).unwrap_or(0)) {
@@ -515,7 +515,7 @@ async fn begin_line(world: &mut World, at: usize, step: &Step) -> Result<(), Str
     let version = line.any_version(step.subject);
     let source = line.newest.clone();
     let (uri, branch) = match step.kind {
-        Kind::Branch => (line.uri.clone(), Some(format!("b{unique}"))),
+        StepKind::Branch => (line.uri.clone(), Some(format!("b{unique}"))),
         _ => (format!("{root}/clone-{unique}-{number}"), None),
     };
     let work = async {
