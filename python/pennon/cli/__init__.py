@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("PENNON_TRACEBACK"):
             raise
-        _errors.tell(error)
+        _errors.print_error(error)
         _errors.discard_output()
         return _errors.FAILED
     return status

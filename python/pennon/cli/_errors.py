@@ -64,7 +64,7 @@ def sentence(error: Exception) -> str:
     return _line(f"{type(error).__name__}: {error} (PENNON_TRACEBACK=1 shows where)")
 
 
-def tell(error: Exception) -> None:
+def print_error(error: Exception) -> None:
     """Print the sentence of an error to standard error."""
     try:
         click.echo(f"pennon: {sentence(error)}", err=True)
