@@ -45,7 +45,7 @@ help:
 	@echo "make fmt     formats Rust and Python"
 	@echo "make test    all tests"
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
-	@echo "make soak    an hour of processes that change an indexed table, every answer compared; SECONDS=... sets it"
+	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
 	@echo "make check   lints, clippy, documentation, stubs, licences"
@@ -148,7 +148,8 @@ SECONDS ?= 3600
 
 .PHONY: soak
 soak: $(VENV)/.wheel $(VENV)/.test
-	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$(SECONDS) --seed=$(SEED)
+	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
+	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.tables --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
 
 .PHONY: lint
 lint: $(VENV)/.check

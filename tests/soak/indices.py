@@ -24,16 +24,8 @@ from pathlib import Path
 
 import pennon
 from soak.answers import Checker, WrongAnswerError
+from soak.processes import WriterError, ended, ends_of, history
 from soak.rows import LIBRARIES, create
-
-LINES_OF_LOG = 40
-# Seconds for the last step of a writer.
-PATIENCE = 120
-HISTORY = 12
-
-
-class WriterError(Exception):
-    """A writer ended before it was asked to."""
 
 
 class Round:
@@ -67,7 +59,7 @@ class Round:
                         raise WriterError(f"writer {self.writers.index(writer) + 1} ended")
         finally:
             self.stop.touch()
-            outputs = [self.ended(writer) for writer in self.writers]
+            outputs = [ended(writer) for writer in self.writers]
         for number, writer in enumerate(self.writers, 1):
             if writer.returncode != 0:
                 raise WriterError(f"writer {number} ended with status {writer.returncode}")
@@ -79,30 +71,11 @@ class Round:
             done["peak of writers"] = max(done["peak of writers"], found["peak"])
         return done
 
-    def ended(self, writer: subprocess.Popen[str]) -> str:
-        """What a writer prints after its last step."""
-        try:
-            return writer.communicate(timeout=PATIENCE)[0]
-        except subprocess.TimeoutExpired:
-            writer.kill()
-            return writer.communicate()[0]
-
     def report(self) -> str:
         """What led to a wrong answer."""
         table = pennon.dataset(self.uri)
-        lines = [f"table {self.uri}, stable row ids: {self.stable}, version {table.version} now", "indices:"]
-        lines += [
-            f"  {entry['name']} {entry['type']} {entry['uuid']} of {sorted(entry['fragment_ids'])}"
-            for entry in table.list_indices()
-        ]
-        lines.append(f"fragments: {[fragment.fragment_id for fragment in table.get_fragments()]}")
-        lines.append("transactions, the newest first:")
-        for back, transaction in enumerate(table.get_transactions(HISTORY)):
-            operation = None if transaction is None else type(transaction.operation).__name__
-            lines.append(f"  version {table.version - back}: {operation}")
-        for log in self.logs:
-            lines += [f"{log}:", *(f"  {line}" for line in log.read_text().splitlines()[-LINES_OF_LOG:])]
-        return "\n".join(lines)
+        what = f"table {self.uri}, stable row ids: {self.stable}, version {table.version} now"
+        return "\n".join([what, *history(table), *ends_of(self.logs)])
 
 
 def summary(done: Counter[str], rounds: int) -> str:

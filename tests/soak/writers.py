@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pennon
+from soak.processes import is_conflict
 from soak.rows import FEWEST, LIBRARIES, MOST, SCALARS, index, rows_of
 
 ATTEMPTS = 100
 # Whoever reads a version has time to finish.
 KEPT = timedelta(minutes=3)
-LOST = ("onflict", "oncurrent", "retryable")
 
 
 class Writer:
@@ -142,7 +142,7 @@ class Writer:
             except Exception as error:
                 # Rows without a column that another writer added meanwhile, or with one that it dropped.
                 changed = before != self.open(pennon).schema
-                if not changed and not any(word in str(error) for word in LOST):
+                if not changed and not is_conflict(error):
                     raise
                 self.done["retried"] += 1
             else:
