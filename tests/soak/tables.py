@@ -3,10 +3,10 @@
     PYTHONPATH=tests python -m soak.tables [--seconds 3600] [--kill-every 10] [--seed 0] [--spark]
         [--writers pennon,lance,pennon,lance] [--store local|s3] [--faults 0.1]
 
-Every version must be what the commits up to it make of the table: `soak.fold`. Memory and descriptors of processes
-that read all the time must not grow. In the end `verify` finds no fault, counts the files that no version refers to,
-and a cleanup names and removes exactly these. The first failure ends the run with status 1 and a report; the table
-is kept.
+Every version must be what the commits up to it make of the table: `soak.fold`. In a run of two minutes or more,
+memory and descriptors of processes that read all the time must not grow. In the end `verify` finds no fault and
+counts the files that no version refers to, and a cleanup names and removes exactly these. The first failure ends
+the run with status 1 and a report; the table is kept.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from soak.processes import WriterError, ended, ends_of, history, memory
 
 WRITERS = "pennon,lance,pennon,lance"
 READERS = 2
-# A reader is warm after this part of a run, if the run takes so many seconds: it keeps up to 256 files open. From then
-# on it may grow by so many MiB and descriptors.
+# A reader is warm after this part of a run, if the run takes so many seconds: it keeps up to 256 files open. From
+# then on it may grow by so many MiB and descriptors.
 WARM, LONG_ENOUGH = 0.4, 120
 MORE_MEMORY, MORE_DESCRIPTORS = 64, 16
 SALT = 7
