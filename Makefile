@@ -46,6 +46,7 @@ help:
 	@echo "make test    all tests"
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
 	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
+	@echo "make fuzz    decoders of files with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
 	@echo "make check   lints, clippy, documentation, stubs, licences"
@@ -150,6 +151,23 @@ SECONDS ?= 3600
 soak: $(VENV)/.wheel $(VENV)/.test
 	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
 	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.tables --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
+
+# Decoders of files are given bytes that coverage guides: each target for so many seconds. The corpus stays in .build.
+FUZZ_SECONDS ?= 60
+TARGETS ?= manifest transaction message name row_ids row_versions row_sets deletions datafile pieces seal index vectors
+
+.PHONY: fuzz
+fuzz: | toolchain
+	host=$$(rustc -vV | sed -n 's/^host: //p'); cd fuzz && \
+	RUSTC_WRAPPER="$$PWD/instrument.sh" $(CARGO) build --release --locked --quiet --target "$$host" --target-dir ../.build/fuzz/target && \
+	built="../.build/fuzz/target/$$host/release" && "$$built/seeds" ../.build/fuzz/seeds && \
+	for target in $(TARGETS); do \
+		mkdir -p "../.build/fuzz/corpus/$$target" "../.build/fuzz/found"; \
+		PENNON_FUZZ_TARGET=$$target "$$built/decoders" -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+			-verbosity=0 -artifact_prefix="../.build/fuzz/found/$$target-" \
+			"../.build/fuzz/corpus/$$target" "../.build/fuzz/seeds/$$target" || { echo "make fuzz: $$target failed, see .build/fuzz/found" >&2; exit 1; }; \
+	done
+	@echo "make fuzz: nothing was found in $(FUZZ_SECONDS) seconds of each of $(words $(TARGETS)) targets"
 
 .PHONY: lint
 lint: $(VENV)/.check
