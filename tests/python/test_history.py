@@ -181,7 +181,7 @@ def test_rows_of_a_version_that_the_handle_does_not_know(table: pennon.LanceData
     older.validate()
 
 
-def test_rows_of_another_branch(table: pennon.LanceDataset) -> None:
+def test_ids_that_another_branch_gave_out(table: pennon.LanceDataset) -> None:
     branch = table.create_branch("other")
     branch.insert(numbers(2, 10))
     with pytest.raises(pennon.InvalidInputError, match=r"row 10 of version \d was made on another branch"):
