@@ -2,7 +2,7 @@
 
 Whoever made a version says so in its journal, or was killed before it could. Then the version must be what one of
 the intents without an end makes of the version before. An acknowledged commit that is not in the version that its
-writer was told is lost.
+writer got as committed is lost.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Fold:
         self.version = 0
         self.states: dict[int, State] = {}
         self.fields: dict[int, dict[int, str]] = {}
-        # Acknowledged proposals that belong to versions not yet compared, and those found before they were told.
-        self.told: dict[int, Proposal] = {}
+        # Acknowledged proposals of versions not yet compared, and versions found before they were acknowledged.
+        self.pending: dict[int, Proposal] = {}
         self.found: dict[int, tuple[Proposal, list[Proposal]]] = {}
 
     def begin(self, state: State, version: int) -> None:
@@ -74,13 +74,13 @@ class Fold:
             self.found[version] = others[0], others[1:]
             return
         if not proposal.is_acknowledged:
-            raise LostError(f"version {version} has what its writer was told failed: {shown(proposal)}")
+            raise LostError(f"version {version} has what its writer got as failed: {shown(proposal)}")
         if version > self.version:
-            if version in self.told:
+            if version in self.pending:
                 raise LostError(
-                    f"two commits are version {version}: {shown(proposal)}, {shown(self.told[version])}"
+                    f"two commits are version {version}: {shown(proposal)}, {shown(self.pending[version])}"
                 )
-            self.told[version] = proposal
+            self.pending[version] = proposal
             return
         chosen, others = self.found.get(version, (None, []))
         if chosen is not proposal:
@@ -131,8 +131,8 @@ class Fold:
 
     def end(self) -> None:
         """After all writers ended: nothing that was acknowledged is missing."""
-        if self.told:
-            missing = [f"version {version}: {shown(told)}" for version, told in self.told.items()]
+        if self.pending:
+            missing = [f"version {version}: {shown(lost)}" for version, lost in self.pending.items()]
             raise LostError("acknowledged commits are missing: " + "; ".join(missing))
         for tail in self.tails:
             for proposal in tail.open.values():
@@ -144,11 +144,11 @@ class Fold:
         operation = "Unknown" if transaction is None else type(transaction.operation).__name__
         before = self.states[version - 1]
         found = Content(table)
-        told = self.told.pop(version, None)
-        if told is not None:
-            state = found.completed(applied(before, told.intent, version, self.states))
-            found.same(state, f"version {version}, {operation}: {shown(told)}")
-            self.found[version] = told, []
+        acknowledged = self.pending.pop(version, None)
+        if acknowledged is not None:
+            state = found.completed(applied(before, acknowledged.intent, version, self.states))
+            found.same(state, f"version {version}, {operation}: {shown(acknowledged)}")
+            self.found[version] = acknowledged, []
         elif operation in NEUTRAL:
             state = before
             found.same(state, f"version {version}, {operation}")
@@ -233,7 +233,7 @@ class Fold:
         old, new, names = self.states[begin], self.states[end], self.fields[end]
         # The position of each column of the end at the begin, by field id.
         before_names = self.fields[begin]
-        places = {
+        positions = {
             name: old.columns.index(before_names[field]) if field in before_names else None
             for field, name in names.items()
         }
@@ -245,7 +245,7 @@ class Fold:
             if (
                 values is not None
                 and updated[row.id] == row.updated
-                and places_same(places, new)
+                and positions_same(positions, new)
                 and (values == (key, *row.values))
             ):
                 continue
@@ -253,17 +253,17 @@ class Fold:
             if values is None:
                 expected[row.id] = [("insert", now)]
                 continue
-            then = {name: None if at is None else values[at] for name, at in places.items()}
+            then = {name: None if at is None else values[at] for name, at in positions.items()}
             if updated[row.id] != row.updated or then != now:
                 expected[row.id] = [("update_preimage", then), ("update_postimage", now)]
         for id, values in olds.items():
-            then = {name: None if at is None else values[at] for name, at in places.items()}
+            then = {name: None if at is None else values[at] for name, at in positions.items()}
             expected[id] = [("delete", then)]
         return expected
 
 
-def places_same(places: dict[str, int | None], new: State) -> bool:
-    return all(places[name] == at for at, name in enumerate(new.columns))
+def positions_same(positions: dict[str, int | None], new: State) -> bool:
+    return all(positions[name] == at for at, name in enumerate(new.columns))
 
 
 class Content:

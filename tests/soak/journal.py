@@ -2,8 +2,8 @@
 
 A line is a JSON object. `{"seq", "kind", ...}` is an intent, synced before anything is committed.
 `{"ended": seq, "version": v}` says that it was committed as that version, with `null` that it was not;
-a writer that is not told which version it made says `"between": [a, b]`: one of those after a, up to b. An intent
-without an end may be in the table or not.
+a writer that does not learn which version it made says `"between": [a, b]`: one of those after a, up to b.
+An intent without an end may be in the table or not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Proposal:
     seq: int
     intent: Intent
     version: int | None = None
-    """The version that its writer was told, or that the checker found it in."""
+    """The version that its writer got, or that the checker found it in."""
     is_acknowledged: bool = False
     between: tuple[int, int] | None = None
 

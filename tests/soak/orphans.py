@@ -51,7 +51,8 @@ def needed(uri: str, options: dict[str, str], files: set[str]) -> set[str]:
         # The reference cannot read the transaction of a compaction that moved rows of an index.
         transaction = newest_of_ours.read_transaction(entry["version"])
         found |= {file for file in files if file.startswith("_transactions/") and transaction.uuid in file}
-    return found
+    # What a process that was killed has begun. Cleanup leaves all that is in _refs.
+    return {file for file in found if file.startswith("_refs/") or not Path(file).name.startswith(".tmp")}
 
 
 def tidied(table: Any, home: Path, options: dict[str, str]) -> None:
@@ -78,9 +79,9 @@ def check_files(uri: str, options: dict[str, str], home: Path) -> Counter[str]:
     explained = table.explain_cleanup_old_versions(LONG_AGO, delete_unverified=True).files.to_pylist()
     named = {row["path"] for row in explained if row["removed"]}
     same("files that no version needs, and those that cleanup names", orphans, named)
-    told = sum(leftover.files for leftover in report.leftovers)
-    if told != len(orphans):
-        raise FilesError(f"verify has {told} leftovers, there are {len(orphans)}: {report}, {sorted(orphans)}")
+    counted = sum(leftover.files for leftover in report.leftovers)
+    if counted != len(orphans):
+        raise FilesError(f"verify has {counted} leftovers, there are {len(orphans)}: {report}, {sorted(orphans)}")
     table.cleanup_old_versions(LONG_AGO, delete_unverified=True)
     same("files after a cleanup of what no version needs", files - orphans, listed(uri, options))
     table.cleanup_old_versions(timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False)

@@ -1,4 +1,4 @@
-"""A process that changes the table of the soak of whole tables by one library, until it is killed or told to stop.
+"""A process that changes the table of the soak of whole tables by one library, until it is killed or asked to stop.
 
 What it does is in its journal. What fails otherwise than by a conflict ends it with status 1.
 """

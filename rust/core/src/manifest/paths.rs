@@ -75,6 +75,9 @@ pub fn recognise(path: &str) -> Option<TableFile> {
     if folder == "_indices" {
         let (uuid, name) = name.split_once('/')?;
         let uuid = Uuid::try_parse(uuid).ok().filter(|_| uuid.len() == 36)?;
+        if name.starts_with(".tmp") && !name.contains('/') {
+            return Some(TableFile::Temporary);
+        }
         let (_, extension) = name.rsplit_once('.')?;
         let known = !name.contains('/') && matches!(extension, "lance" | "idx" | "binpb");
         return known.then_some(TableFile::Index(uuid));
@@ -285,6 +288,8 @@ mod tests {
                 format!("_indices/{uuid}/page_data.lance"),
                 Some(TableFile::Index(Uuid::try_parse(uuid).unwrap())),
             ),
+            (format!("_indices/{uuid}/.tmp_page_data.lance_0f"), Some(TableFile::Temporary)),
+            (format!("_indices/{uuid}/.tmpfYbmq4"), Some(TableFile::Temporary)),
             (format!("_seals/data/{data}.seal"), Some(TableFile::Seal)),
             (format!("_seals/_indices/{uuid}/index.idx.seal"), Some(TableFile::Seal)),
         ] {
@@ -305,6 +310,8 @@ mod tests {
             "_deletions/0-1-x.bin".to_owned(),
             "_indices/notes/page_data.lance".to_owned(),
             format!("_indices/{uuid}/notes.txt"),
+            format!("_indices/{uuid}/part/.tmpfYbmq4"),
+            "_indices/notes/.tmpfYbmq4".to_owned(),
             format!("_indices/{uuid}/part/page_data.lance"),
             "tree/dev/data/x.lance".to_owned(),
             format!("_seals/data/{data}"),
