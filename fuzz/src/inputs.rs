@@ -158,8 +158,8 @@ pub fn hashed(mut buffer: Vec<u8>) -> Vec<u8> {
         let Some(zones) = buffer.get(start..start.saturating_add(length)) else { break };
         let hash = XxHash64::oneshot(0, zones).to_le_bytes();
         start += length;
-        if let Some(place) = buffer.get_mut(at + 8..at + 16) {
-            place.copy_from_slice(&hash);
+        if let Some(slot) = buffer.get_mut(at + 8..at + 16) {
+            slot.copy_from_slice(&hash);
         }
     }
     if let Some(table) = buffer.get(HEADER..HEADER + columns * 16) {

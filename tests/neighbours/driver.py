@@ -73,6 +73,7 @@ def write(uri, data, mode="create", file_version=None, stable=None, v2_paths=Non
     if stable is not None:
         given = known(lance.write_dataset, ["enable_stable_row_ids", "enable_move_stable_row_ids"], stable)
         if not given and stable:
+            # A release without the feature: the error is what the table of readers reports of it.
             raise NotImplementedError("no stable row ids")
     if v2_paths is not None:
         given |= known(lance.write_dataset, ["enable_v2_manifest_paths"], v2_paths)

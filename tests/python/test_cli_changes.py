@@ -140,15 +140,15 @@ def test_vacuum(table: pennon.LanceDataset) -> None:
     run("compact", table.uri)
     files = {path for path in Path(table.uri).rglob("*") if path.is_file()}
     assert run("vacuum", table.uri, "--dry-run").out == "would remove 0 versions: 0 B\n"
-    told = run("vacuum", table.uri, "--older-than", 0, "--dry-run", "--format", "json").json[0]
+    announced = run("vacuum", table.uri, "--older-than", 0, "--dry-run", "--format", "json").json[0]
     listed = run("vacuum", table.uri, "--older-than", 0, "--dry-run", "--files", "--format", "json").json
-    assert sum(row["size_bytes"] for row in listed) == told["bytes_removed"] > 0
+    assert sum(row["size_bytes"] for row in listed) == announced["bytes_removed"] > 0
     done = run("vacuum", table.uri, "--older-than", "0")
     assert (done.status, done.out) == (2, "")
     assert "Nobody can be asked: --yes does it" in done.err
     assert {path for path in Path(table.uri).rglob("*") if path.is_file()} == files
     done = run("vacuum", table.uri, "--older-than", "0s", "--yes", "--format", "json")
-    assert done.json == [told]
+    assert done.json == [announced]
     assert newest(table).versions()[0]["version"] == 1
     assert run("vacuum", table.uri, "--keep", 1, "--yes").out == "removed 0 versions: 0 B\n"
     for wrong in ("yesterday", "-1d", "1", "1.5d"):

@@ -88,21 +88,21 @@ pub fn read(reader: &FileReader) {
     let rows = metadata.num_rows;
     let end = rows.min(MOST_ROWS);
     let map = reader.column_map();
-    let some: RowRanges = (0..end).step_by(7).map(|row| row..(row + 1 + row % 3).min(end)).collect();
+    let scattered: RowRanges = (0..end).step_by(7).map(|row| row..(row + 1 + row % 3).min(end)).collect();
     let last: RowRanges = (rows.saturating_sub(300)..rows).into();
     for field in metadata.schema.fields.iter().take(MOST_FIELDS) {
         let fields = std::slice::from_ref(field);
-        for ranges in [&(0..end).into(), &some, &last] {
+        for ranges in [&(0..end).into(), &scattered, &last] {
             if let Some(arrays) = checked(reader.read(fields, &map, ranges)) {
                 assert_eq!(arrays.len(), 1);
                 assert_eq!(arrays[0].len() as u64, ranges.count());
                 arrays[0].to_data().validate_full().expect("an array that was read");
             }
         }
-        if let Some(nulls) = checked(reader.read_nulls(field, &map, &some)) {
-            assert_eq!(nulls.len() as u64, some.count());
+        if let Some(nulls) = checked(reader.read_nulls(field, &map, &scattered)) {
+            assert_eq!(nulls.len() as u64, scattered.count());
         }
-        let _ = checked(reader.bytes_in_memory(&[field], &map, &some));
+        let _ = checked(reader.bytes_in_memory(&[field], &map, &scattered));
     }
     for column in 0..u32::try_from(metadata.columns.len().min(MOST_FIELDS)).unwrap_or(0) {
         let _ = checked(reader.statistics(column));

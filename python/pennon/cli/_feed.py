@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pennon._text import counted
 from pennon.cli._commits import time_of
 from pennon.cli._output import Output, values_of
 from pennon.cli._values import shown
@@ -42,7 +43,7 @@ class Counts:
             output.style(f"{self.deleted:,} deleted (-)", fg="red"),
             output.style(f"{self.updated:,} updated (~)", fg="yellow"),
         ]
-        return f"{self.total:,} row{'' if self.total == 1 else 's'} changed: {', '.join(parts)}"
+        return f"{counted(self.total, 'row')} changed: {', '.join(parts)}"
 
 
 def count(table: LanceDataset, begin: Name, end: Name | None, each: bool = False) -> Counts:

@@ -13,7 +13,7 @@ import click
 import pyarrow as pa
 
 from pennon.cli._output import values_of
-from pennon.cli._values import as_json, for_csv
+from pennon.cli._values import CsvWriter, as_json
 from pennon.errors import InvalidInputError
 
 FileFormat = Literal["parquet", "csv", "arrow", "jsonl"]
@@ -139,24 +139,6 @@ class BatchWriter(Protocol):
         ...
 
 
-class _CsvWriter:
-    def __init__(self, target: Any, schema: pa.Schema) -> None:
-        import pyarrow.csv
-
-        nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
-        self._schema = for_csv(nothing).schema
-        self._writer = pyarrow.csv.CSVWriter(target, self._schema)
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(for_csv(batch).cast(self._schema))
-
-    def __enter__(self) -> _CsvWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._writer.close()
-
-
 class _JsonWriter:
     def __init__(self, target: Any, schema: pa.Schema) -> None:
         self._target, self._names = target, schema.names
@@ -182,7 +164,7 @@ def writing(
 
         writer: Any = pyarrow.parquet.ParquetWriter(target, schema)
     elif file_format == "csv":
-        writer = _CsvWriter(target, schema)
+        writer = CsvWriter(target, schema)
     elif file_format == "jsonl":
         writer = _JsonWriter(target, schema)
     else:

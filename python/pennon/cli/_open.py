@@ -140,10 +140,10 @@ def _why(address: Address, name: Any) -> str | None:
         numbers = [entry["version"] for entry in table.version_refs()]
     except PennonError:
         return None
-    place = address.uri if branch is None else f"branch {branch} of {address.uri}"
+    history = address.uri if branch is None else f"branch {branch} of {address.uri}"
     if number > numbers[-1]:
-        return f"{place} has no version {number}: the newest is {numbers[-1]}"
-    return f"{place} has no version {number} any more: it was removed; the oldest is {numbers[0]}"
+        return f"{history} has no version {number}: the newest is {numbers[-1]}"
+    return f"{history} has no version {number} any more: it was removed; the oldest is {numbers[0]}"
 
 
 def _listed(names: Any) -> str:

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeVar, Union, cast
 import click
 import pyarrow as pa
 
-from pennon._text import counted, in_bytes
+from pennon._text import in_bytes
 from pennon.cli._grid import grid
-from pennon.cli._values import as_json, for_csv, shown
+from pennon.cli._values import CsvWriter, as_json, shown
 
 Format = Literal["table", "json", "csv", "arrow"]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -126,14 +126,10 @@ class Output:
             self.lines(grid(header, [], right, self.width))
 
     def _csv(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        import pyarrow.csv
-
         sys.stdout.flush()
-        nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
-        first = for_csv(nothing).schema
-        with pyarrow.csv.CSVWriter(sys.stdout.buffer, first) as writer:
+        with CsvWriter(sys.stdout.buffer, schema) as writer:
             for batch in batches:
-                writer.write_batch(for_csv(batch).cast(first))
+                writer.write_batch(batch)
 
     def _arrow(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         if _is_terminal():
@@ -189,11 +185,6 @@ def size_of(value: int | None) -> str:
 def number_of(value: int | None) -> str:
     """A number with its thousands apart."""
     return "" if value is None else f"{value:,}"
-
-
-def noun(count: int, word: str) -> str:
-    """A number with its noun."""
-    return counted(count, word)
 
 
 def _has_colors(context: click.Context, option: click.Parameter, choice: str) -> bool:

@@ -72,12 +72,12 @@ def _curve(chart: Line) -> Iterator[str]:
         y = at(first, value)[1]
         yield f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - 14}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(shown(value, chart.unit))}</text>'
-    places = [at(x, y) for x, y in zip(chart.x, chart.y, strict=True)]
-    steps = [f"M{places[0][0]:.1f},{places[0][1]:.1f}", *(f"H{x:.1f}V{y:.1f}" for x, y in places[1:])]
+    points = [at(x, y) for x, y in zip(chart.x, chart.y, strict=True)]
+    steps = [f"M{points[0][0]:.1f},{points[0][1]:.1f}", *(f"H{x:.1f}V{y:.1f}" for x, y in points[1:])]
     yield f'<path class="path" d="{"".join(steps)}"/>'
-    for (x, y), value, label in zip(places, chart.y, chart.labels, strict=True):
-        told = f"{label}: {shown(value, chart.unit)}"
-        yield f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(told)}</title></circle>'
+    for (x, y), value, label in zip(points, chart.y, chart.labels, strict=True):
+        caption = f"{label}: {shown(value, chart.unit)}"
+        yield f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(caption)}</title></circle>'
     for x, anchor, label in ((_LEFT, "start", chart.labels[0]), (_WIDTH - 14, "end", chart.labels[-1])):
         yield f'<text x="{x}" y="{_HEIGHT - 12}" text-anchor="{anchor}">{escape(label)}</text>'
 

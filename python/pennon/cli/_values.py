@@ -79,7 +79,28 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def for_csv(batch: pa.RecordBatch) -> pa.RecordBatch:
+class CsvWriter:
+    """Writes batches as CSV, with names of columns first."""
+
+    def __init__(self, target: Any, schema: pa.Schema) -> None:
+        import pyarrow.csv
+
+        nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+        self._schema = _for_csv(nothing).schema
+        self._writer = pyarrow.csv.CSVWriter(target, self._schema)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write a batch."""
+        self._writer.write_batch(_for_csv(batch).cast(self._schema))
+
+    def __enter__(self) -> CsvWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+
+def _for_csv(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Columns that CSV has no form for as text: nested ones as JSON, bytes as base64."""
     arrays, fields = [], []
     for field, array in zip(batch.schema, batch.columns, strict=True):

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import click
 import pyarrow as pa
 
+from pennon._text import counted
 from pennon.cli._commits import time_of
 from pennon.cli._confirm import is_agreed, yes_option
 from pennon.cli._open import VERSION, Address, Name, explained, table_argument
@@ -71,7 +72,7 @@ def delete(table: Address, name: str, yes: bool, color: bool) -> None:
     if name not in opened.branches:
         raise NotFoundError(f"{table.uri} has no branch {name!r}")
     versions = len(table.checkout(opened, (name, None)).version_refs())
-    count = f"{versions} version{'' if versions == 1 else 's'}"
+    count = counted(versions, "version")
     if is_agreed(f"Delete branch {name} with {count} and their files?", yes):
         opened.branches.delete(name)
         Output(color=color).line(f"deleted branch {name} ({count})")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pennon._text import in_bytes
+from pennon._text import counted, in_bytes
 from pennon.cli._open import Address, explained, table_argument
-from pennon.cli._output import Output, noun, output_options
+from pennon.cli._output import Output, output_options
 from pennon.cli._progress import watched
 from pennon.optimize import Compaction
 
@@ -50,7 +50,7 @@ def command(
     elif opened.version == before:
         output.line("nothing to do")
     else:
-        removed, added = noun(done.fragments_removed, "fragment"), noun(done.fragments_added, "fragment")
+        removed, added = counted(done.fragments_removed, "fragment"), counted(done.fragments_added, "fragment")
         output.line(f"version {opened.version}: {removed} rewritten to {added.split()[0]}")
 
 
@@ -69,5 +69,5 @@ def _plan(opened: LanceDataset, output: Output, rows: int | None) -> None:
     elif not fragments:
         output.line("nothing to do")
     else:
-        parts = f"{noun(found['fragments'], 'fragment')} with {noun(found['rows'], 'row')}"
-        output.line(f"would rewrite {parts}, {in_bytes(found['bytes'])}, in {noun(found['tasks'], 'task')}")
+        parts = f"{counted(found['fragments'], 'fragment')} with {counted(found['rows'], 'row')}"
+        output.line(f"would rewrite {parts}, {in_bytes(found['bytes'])}, in {counted(found['tasks'], 'task')}")

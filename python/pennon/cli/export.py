@@ -11,10 +11,9 @@ from typing import IO
 
 import click
 
-from pennon._text import in_bytes
+from pennon._text import counted, in_bytes
 from pennon.cli._files import FORMATS, FileFormat, format_of, writing
 from pennon.cli._open import Address, table_argument
-from pennon.cli._output import noun
 from pennon.cli._progress import watched
 from pennon.cli._select import columns_option, where_option
 from pennon.errors import AlreadyExistsError
@@ -65,7 +64,7 @@ def command(
             if progress:
                 progress.stage("export", rows, total, "rows")
     if file != "-":
-        click.echo(f"{file}: {noun(rows, 'row')}, {in_bytes(Path(file).stat().st_size)}")
+        click.echo(f"{file}: {counted(rows, 'row')}, {in_bytes(Path(file).stat().st_size)}")
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
+from pennon._text import counted
 from pennon.cli._files import FORMATS, FileFormat, format_of, reading
 from pennon.cli._open import Address, table_argument
-from pennon.cli._output import Output, color_option, noun
+from pennon.cli._output import Output, color_option
 from pennon.cli._progress import watched
 from pennon.errors import InvalidInputError, NotFoundError, PennonError
 from pennon.open import dataset
@@ -78,17 +79,17 @@ def command(
             commit_message=message,
             progress=progress,
         )
-    Output(color=color).line(f"version {written.version}: {noun(count, 'row')}")
+    Output(color=color).line(f"version {written.version}: {counted(count, 'row')}")
 
 
 def _present(table: Address) -> LanceDataset | None:
     """The table; None if there is none yet."""
+    if table.branch is not None:
+        return table.open()
     try:
-        dataset(table.uri, storage_options=table.storage_options)
+        return dataset(table.uri, storage_options=table.storage_options)
     except NotFoundError:
-        if table.branch is None:
-            return None
-    return table.open()
+        return None
 
 
 def _named(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:

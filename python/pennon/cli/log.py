@@ -50,7 +50,7 @@ def command(
         if oneline:
             output.line(f"{title} {shown(commit.title)}{message_of(commit)}")
         else:
-            output.lines(entry(output, commit, title))
+            output.lines(entry(commit, title))
         if stat:
             output.lines(statistics(output, commit.figures, before))
         if not oneline:
@@ -66,9 +66,8 @@ def heading(output: Output, commit: Commit, *, is_newest: bool = False) -> str:
     return output.style(f"version {commit.version}", fg="yellow") + (f" ({', '.join(names)})" if names else "")
 
 
-def entry(output: Output, commit: Commit, title: str) -> Iterator[str]:
+def entry(commit: Commit, title: str) -> Iterator[str]:
     """A version as git shows a commit."""
-    del output
     yield title
     yield f"Date:    {time_of(commit.time)}"
     yield f"Change:  {shown(commit.title)}"

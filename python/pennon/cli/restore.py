@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pennon._text import counted
 from pennon.cli import _feed
 from pennon.cli._open import VERSION, Address, Name, table_argument
-from pennon.cli._output import Output, color_option, noun
+from pennon.cli._output import Output, color_option
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
@@ -38,10 +39,10 @@ def command(table: Address, rows: tuple[int, ...], dry_run: bool, reference: Nam
     if rows:
         if dry_run:
             found = older.take_rows(list(dict.fromkeys(rows)), columns=["_rowid"]).num_rows
-            output.line(f"would restore {noun(found, 'row')} of version {older.version}")
+            output.line(f"would restore {counted(found, 'row')} of version {older.version}")
             return
         count = newest.restore_rows(list(rows), reference)
-        output.line(f"version {newest.version} has {noun(count, 'row')} of version {older.version} again")
+        output.line(f"version {newest.version} has {counted(count, 'row')} of version {older.version} again")
         return
     difference = ""
     if newest.has_stable_row_ids and older.version <= newest.version:

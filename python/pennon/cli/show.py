@@ -36,13 +36,13 @@ def command(table: Address, output: Output, name: Name | None, stat: bool, limit
     if not output.is_text:
         output.record(commit.record())
         return
-    output.lines(entry(output, commit, heading(output, commit)))
+    output.lines(entry(commit, heading(output, commit)))
     output.line()
     earlier = _commits.figures(opened, before)
     output.lines(statistics(output, commit.figures, earlier[0][2] if earlier else None))
     if not opened.has_stable_row_ids:
         return
-    # What the versions that were removed did cannot be told apart from what this one did.
+    # What the versions that were removed did cannot be distinguished from what this one did.
     begin = before[0] if before else 0
     if begin or commit.version == 1:
         output.line()

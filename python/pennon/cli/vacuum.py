@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from pennon._text import in_bytes
+from pennon._text import counted, in_bytes
 from pennon.cleanup import CleanupStats
 from pennon.cli._confirm import is_agreed, yes_option
 from pennon.cli._open import Address, explained, table_argument
-from pennon.cli._output import Output, noun, number_of, output_options, size_of
+from pennon.cli._output import Output, output_options, size_of
 from pennon.cli._progress import watched
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -88,7 +88,7 @@ def command(
             done = opened.cleanup_old_versions(**conditions, delete_rate_limit=rate, progress=progress)
     _print(output, done, "removed")
     if done.failed_deletes:
-        click.echo(f"pennon: {noun(done.failed_deletes, 'file')} could not be removed", err=True)
+        click.echo(f"pennon: {counted(done.failed_deletes, 'file')} could not be removed", err=True)
 
 
 def _print(output: Output, stats: CleanupStats, verb: str) -> None:
@@ -105,8 +105,6 @@ def _text(stats: CleanupStats) -> str:
         "index": stats.index_files_removed,
         "transaction": stats.transaction_files_removed,
     }
-    parts = [noun(stats.old_versions, "version")]
-    parts += [
-        f"{number_of(count)} {kind} file{'' if count == 1 else 's'}" for kind, count in kinds.items() if count
-    ]
+    parts = [counted(stats.old_versions, "version")]
+    parts += [counted(count, f"{kind} file") for kind, count in kinds.items() if count]
     return f"{', '.join(parts)}: {in_bytes(stats.bytes_removed)}"

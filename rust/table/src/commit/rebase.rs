@@ -28,7 +28,11 @@ pub(super) async fn follow(
     let old = rewrite.groups.iter().flat_map(|group| &group.old_fragments);
     let touched =
         rewrite.groups.iter().filter(|g| g.old_fragments.iter().any(|f| affected.contains_key(&f.id)));
-    let read = vectors(committed, touched.flat_map(|group| &group.old_fragments)).await?;
+    // Without row ids the order of all live rows says where each went; with them only what was deleted of mine counts.
+    let needed = touched
+        .flat_map(|group| &group.old_fragments)
+        .filter(|old| old.row_ids.is_none() || affected.contains_key(&old.id));
+    let read = vectors(committed, needed).await?;
     let (updated, removed) = fragments(mine);
     let moved: BTreeSet<FragmentId> = old.map(|fragment| fragment.id).collect();
     let needed = updated.iter().chain(removed.intersection(&moved));

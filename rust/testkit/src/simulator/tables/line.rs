@@ -116,8 +116,8 @@ impl World {
         let newest = line.reopened(is_cut).await?;
         let (before, version) = (line.newest.version().0, newest.version().0);
         let counts = match (version - before, &result) {
-            (0, Ok(())) if versions == Versions::Any || is_cut => Counts::default(),
-            (0, Ok(())) => return Err("no version was made".to_owned()),
+            (0, Ok(())) if versions == Versions::Any => Counts::default(),
+            (0, Ok(())) => return Err("an acknowledged change made no version".to_owned()),
             (0, Err(_)) if is_cut => Counts { cut: 1, ..Counts::default() },
             (0, Err(error)) if is_older && is_refusal(error) => Counts { refused: 1, ..Counts::default() },
             (0, Err(error)) => return Err(format!("an error: {}", text(error.clone()))),

@@ -9,7 +9,7 @@
 //! | `store` | a store that can be cut off in the midst of a verb, as when the process is killed |
 //!
 //! A verb may be called on a handle whose version is no longer the newest, so that it is rebased, tried again or refused.
-//! It may be cut off after any change of the store: its version is there or not, whole, and everything before it.
+//! It may be cut off after one of its first changes of the store: its version is there or not, whole, and everything before it.
 //! Programs are plain data: any part of one is one, and of a program that fails the shortest part that fails like it is
 //! reported.
 
@@ -168,14 +168,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct Process {
     started: Instant,
-    waited: Arc<Mutex<Duration>>,
+    waited: Mutex<Duration>,
     turns: Turns,
     fault: Option<Fault>,
 }
 
 impl Process {
     fn new(fault: Option<Fault>) -> Self {
-        Self { started: Instant::now(), waited: Arc::default(), turns: Turns::default(), fault }
+        Self { started: Instant::now(), waited: Mutex::default(), turns: Turns::default(), fault }
     }
 
     fn waited(&self) -> Duration {
