@@ -205,7 +205,7 @@ fn wide_gaps() {
         let decoded = RowIdSequence::decode(&sequence.encode()).unwrap();
         assert_eq!(decoded.iter().last(), Some(u64::MAX - 1));
     }
-    // An array of a manifest that somebody else wrote: 1, 2^62 and 3. A part of it is encoded anew.
+    // An array of a manifest that somebody else wrote: 1, 2^62 and 3. A part of it is encoded again.
     let array = hex("0a1e2a1c1a1a1218010000000000000000000000000000400300000000000000");
     let array = RowIdSequence::decode(&array).unwrap();
     assert_eq!(array.slice(0..2), RowIdSequence::from_slice(&[1, 1 << 62]));
