@@ -12,7 +12,8 @@ use pennon_core::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::fs::OFlags;
 
-use super::{Durability, FileInfo, trace};
+use super::trace::{self, DiskChange};
+use super::{Durability, FileInfo};
 
 pub(super) fn read_at(file: &File, full: &Path, range: Range<u64>) -> Result<Bytes> {
     let length = range.end.saturating_sub(range.start);
@@ -67,7 +68,7 @@ pub(super) fn write_file(
     };
     file.and_then(|mut file| {
         file.write_all(bytes)?;
-        trace::event(|| trace::Event::Write(path.to_owned()));
+        trace::changed(|| DiskChange::written(path));
         if durability == Durability::Full { sync(&file, path) } else { Ok(()) }
     })
     .map_err(|e| io_error(path, e))
@@ -79,7 +80,7 @@ pub(super) fn publish(temporary: &Path, target: &Path) -> Result<bool> {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
             match rename_unless_taken(temporary, target) {
                 Ok(()) => {
-                    trace::event(|| trace::Event::Rename(temporary.to_owned(), target.to_owned()));
+                    trace::changed(|| DiskChange::Rename(temporary.to_owned(), target.to_owned()));
                     return Ok(true);
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {
@@ -93,7 +94,7 @@ pub(super) fn publish(temporary: &Path, target: &Path) -> Result<bool> {
             }
         }
         Ok(()) => {
-            trace::event(|| trace::Event::Link(temporary.to_owned(), target.to_owned()));
+            trace::changed(|| DiskChange::Link(temporary.to_owned(), target.to_owned()));
             return Ok(true);
         }
         Err(e) => e,
@@ -108,19 +109,19 @@ pub(super) fn rename_unless_taken(from: &Path, to: &Path) -> io::Result<()> {
 
 pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| io_error(to, e))?;
-    trace::event(|| trace::Event::Rename(from.to_owned(), to.to_owned()));
+    trace::changed(|| DiskChange::Rename(from.to_owned(), to.to_owned()));
     Ok(())
 }
 
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
-    trace::event(|| trace::Event::Remove(path.to_owned()));
+    trace::changed(|| DiskChange::Remove(path.to_owned()));
     Ok(())
 }
 
 pub(super) fn sync(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
-    trace::event(|| trace::Event::Sync(path.to_owned()));
+    trace::changed(|| DiskChange::Sync(path.to_owned()));
     Ok(())
 }
 

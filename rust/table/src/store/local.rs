@@ -35,7 +35,8 @@ use super::disk::{
 use super::local_sink::LocalSink;
 use super::object::coalesce;
 use super::open_files::OpenFiles;
-use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, links, trace};
+use super::trace::{self, DiskChange};
+use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, links};
 use crate::runtime::{self, Metrics, concurrently};
 
 /// Ranges closer than this are read at once: copying half a page costs less than another system call.
@@ -222,7 +223,7 @@ impl LocalStore {
         {
             self.metrics.add_write(bytes.len());
             file.write_all_at(bytes, 0).map_err(|e| io_error(&target, e))?;
-            trace::event(|| trace::Event::Write(target));
+            trace::changed(|| DiskChange::written(&target));
             return Ok(());
         }
         self.put(path, bytes, Durability::Os)
@@ -359,7 +360,7 @@ impl LocalStore {
         fs::create_dir_all(parent).map_err(|e| io_error(parent, e))?;
         missing
             .iter()
-            .for_each(|directory| trace::event(|| trace::Event::Directory(directory.to_path_buf())));
+            .for_each(|directory| trace::changed(|| DiskChange::Directory(directory.to_path_buf())));
         // A new directory is an entry of its parent: sync from the outermost inwards.
         missing.into_iter().rev().try_for_each(|directory| sync_parent(directory, durability))
     }
@@ -369,7 +370,10 @@ impl LocalStore {
         if links::refuse(&self.root, path).is_err() {
             return;
         }
-        let _ = fs::remove_dir(self.resolve(path));
+        let directory = self.resolve(path);
+        if fs::remove_dir(&directory).is_ok() {
+            trace::changed(|| DiskChange::RemoveDirectory(directory));
+        }
     }
 
     /// The file, opened now or before.

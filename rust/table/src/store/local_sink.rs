@@ -9,7 +9,8 @@ use pennon_core::Result;
 use tracing::trace_span;
 
 use super::disk::{io_error, remove, rename, sync, sync_parent};
-use super::{Durability, Sink, trace};
+use super::trace::{self, DiskChange};
+use super::{Durability, Sink};
 use crate::runtime::Metrics;
 
 /// A new file that is written.
@@ -49,7 +50,7 @@ impl Sink for LocalSink {
         let mut flush = || -> io::Result<()> {
             let writer = self.writer()?;
             writer.flush()?;
-            trace::event(|| trace::Event::Write(full.clone()));
+            trace::changed(|| DiskChange::written(&full));
             if durability == Durability::Full { sync(writer.get_ref(), &full) } else { Ok(()) }
         };
         flush().map_err(|e| io_error(&self.full, e))?;

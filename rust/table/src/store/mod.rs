@@ -15,8 +15,6 @@
 mod address;
 #[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
 mod clients;
-#[cfg(test)]
-mod crash_tests;
 mod disk;
 pub(crate) mod external;
 mod links;
@@ -58,6 +56,7 @@ pub use self::options::StorageOptions;
 pub use self::requests::RequestLimits;
 use self::requests::{Client, Requests};
 pub(crate) use self::secrets::{Names, shown};
+pub use self::trace::{DiskChange, DiskTrace};
 pub(crate) use self::types::{ConditionalPuts, FileEnd};
 pub use self::types::{Durability, FileInfo, ListedFile, Sink};
 pub use self::upload::Uploads;

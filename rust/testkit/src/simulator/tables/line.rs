@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pennon_core::manifest::BasePath;
 use pennon_core::{Error, ErrorKind};
-use pennon_table::{Dataset, OpenOptions, VersionRef, WriteOptions};
+use pennon_table::{CommitOptions, Dataset, Durability, OpenOptions, VersionRef, WriteOptions};
 
 use super::model::{Commit, Effect, State, Value, two_columns};
 use super::store::CutStore;
@@ -14,7 +14,12 @@ use super::{Counts, Step, check};
 
 /// What goes on in one program.
 pub(super) struct World {
-    pub(super) store: Arc<CutStore>,
+    /// A store that can be cut off; none on a local disk.
+    pub(super) store: Option<Arc<CutStore>>,
+    /// After how many changes the next verb is cut off, whatever its step says.
+    pub(super) next_cut: Option<usize>,
+    /// Whether the last verb was cut off.
+    pub(super) was_cut: bool,
     /// The address below which the table and its clones are.
     pub(super) root: String,
     pub(super) lines: Vec<Line>,
@@ -22,6 +27,7 @@ pub(super) struct World {
 }
 
 /// Versions in their order, with the model of each.
+#[derive(Clone)]
 pub(super) struct Line {
     pub(super) uri: String,
     /// A branch of the table.
@@ -45,6 +51,8 @@ pub(super) struct Line {
     pub(super) uncertain: BTreeSet<u64>,
     /// Keys that merges have inserted, by version.
     merged: BTreeMap<u64, BTreeSet<i64>>,
+    /// What its commits survive.
+    pub(super) durability: Durability,
 }
 
 /// How many versions a verb may make.
@@ -57,11 +65,19 @@ pub(super) enum Versions {
 }
 
 impl World {
-    pub(super) async fn create() -> Result<Self, String> {
+    /// In memory, where it can be cut off.
+    pub(super) async fn in_memory() -> Result<Self, String> {
         let thread = format!("{:?}", std::thread::current().id());
         let root = format!("programs-{}", thread.replace(|c: char| !c.is_ascii_digit(), ""));
         let store = CutStore::register(&root).map_err(text)?;
-        let root = format!("memory://{root}");
+        Self::create(format!("memory://{root}"), Some(store), Durability::Full).await
+    }
+
+    pub(super) async fn create(
+        root: String,
+        store: Option<Arc<CutStore>>,
+        durability: Durability,
+    ) -> Result<Self, String> {
         let uri = format!("{root}/table");
         let rows: Vec<(i64, Value)> = (0..9).map(|key| (key, (key % 4 != 0).then_some(key % 5))).collect();
         let base = BasePath {
@@ -70,14 +86,20 @@ impl World {
             is_dataset_root: true,
             path: format!("{root}/base"),
         };
-        let options =
-            WriteOptions { max_rows_per_file: 4, initial_bases: vec![base], ..WriteOptions::default() };
+        let commit = CommitOptions { durability, ..CommitOptions::default() };
+        let options = WriteOptions {
+            max_rows_per_file: 4,
+            initial_bases: vec![base],
+            commit,
+            ..WriteOptions::default()
+        };
         let newest = Dataset::write(batches(&two_columns(), &rows)?, &uri, options).await.map_err(text)?;
-        let mut line = Line::new(uri, None, newest.clone());
+        let mut line = Line::new(uri, None, newest.clone(), durability);
         line.next_key = 9;
         let found = check::state(&newest).await?;
         line.made(&Effect::Overwrite(rows), 0, newest, found)?;
-        Ok(Self { store, root, lines: vec![line], counts: Counts::default() })
+        let counts = Counts::default();
+        Ok(Self { store, next_cut: None, was_cut: false, root, lines: vec![line], counts })
     }
 
     pub(super) async fn run(&mut self, step: &Step) -> Result<(), String> {
@@ -113,7 +135,7 @@ impl World {
         let is_older = read < line.newest.version().0;
         let (result, is_cut) = self.cut(step, verb(&mut handle)).await;
         let line = self.line(at)?;
-        let newest = line.reopened(is_cut).await?;
+        let newest = line.reopened(is_cut).await.map_err(text)?;
         let (before, version) = (line.newest.version().0, newest.version().0);
         let counts = match (version - before, &result) {
             (0, Ok(())) if versions == Versions::Any => Counts::default(),
@@ -149,12 +171,16 @@ impl World {
 
     /// Does something, and cuts the store off at some change of it, or not. Whether that has happened is the second
     /// result.
-    pub(super) async fn cut<T>(&self, step: &Step, work: impl Future<Output = T>) -> (T, bool) {
-        if step.manner.is_multiple_of(7) {
-            self.store.cut_after(usize::try_from(step.manner / 7 % 13).unwrap_or(0));
+    pub(super) async fn cut<T>(&mut self, step: &Step, work: impl Future<Output = T>) -> (T, bool) {
+        let drawn =
+            || step.manner.is_multiple_of(7).then(|| usize::try_from(step.manner / 7 % 13).ok()).flatten();
+        let Some(store) = &self.store else { return (work.await, false) };
+        if let Some(changes) = self.next_cut.take().or_else(drawn) {
+            store.cut_after(changes);
         }
         let result = work.await;
-        (result, self.store.mend())
+        self.was_cut = store.mend();
+        (result, self.was_cut)
     }
 
     /// What must be true at the end of a program.
@@ -167,7 +193,7 @@ impl World {
 }
 
 impl Line {
-    pub(super) fn new(uri: String, branch: Option<String>, newest: Dataset) -> Self {
+    pub(super) fn new(uri: String, branch: Option<String>, newest: Dataset, durability: Durability) -> Self {
         Self {
             uri,
             branch,
@@ -182,6 +208,7 @@ impl Line {
             referenced: BTreeSet::new(),
             uncertain: BTreeSet::new(),
             merged: BTreeMap::new(),
+            durability,
         }
     }
 
@@ -219,15 +246,16 @@ impl Line {
     }
 
     /// The newest version by the handle there is, or as another process sees it.
-    pub(super) async fn reopened(&self, as_another: bool) -> Result<Dataset, String> {
+    pub(super) async fn reopened(&self, as_another: bool) -> pennon_core::Result<Dataset> {
         if !as_another {
             let mut newest = self.newest.clone();
-            newest.checkout_latest().await.map_err(text)?;
+            newest.checkout_latest().await?;
             return Ok(newest);
         }
         let version = self.branch.clone().map(|branch| VersionRef::Branch(Some(branch), None));
-        let options = OpenOptions { version, ..OpenOptions::default() };
-        Dataset::open(&self.uri, options).await.map_err(text)
+        let commit = CommitOptions { durability: self.durability, ..CommitOptions::default() };
+        let options = OpenOptions { version, commit, ..OpenOptions::default() };
+        Dataset::open(&self.uri, options).await
     }
 
     /// The newest version was made by a verb that began at version `read`: compares it with what it must be.

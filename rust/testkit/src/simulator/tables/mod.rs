@@ -6,6 +6,7 @@
 //! | `line` | a table, a branch or a clone: its handles and the states of its versions |
 //! | `verbs` | the steps: what is drawn of their numbers, and the call of the verb |
 //! | `check` | reads: rows, lineage, filters with and without indices, takes, change feeds |
+//! | `crashes`, `disk` | what is left when the process or the machine stops at any moment of a verb |
 //! | `store` | a store that can be cut off in the midst of a verb, as when the process is killed |
 //!
 //! A verb may be called on a handle whose version is no longer the newest, so that it is rebased, tried again or refused.
@@ -14,23 +15,28 @@
 //! reported.
 
 mod check;
+mod crashes;
+mod disk;
 mod line;
 mod model;
 mod store;
 mod verbs;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use pennon_core::manifest::Timestamp;
+use pennon_table::Durability;
 use pennon_table::runtime::{Env, Fault, Turns};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use uuid::Uuid;
 
+pub use self::crashes::CrashCounts;
 use self::line::World;
 pub use self::verbs::StepKind;
 
@@ -127,12 +133,51 @@ impl Simulator {
     pub fn run_program(&self, program: &[Step], fault: Option<Fault>) -> Result<Counts, String> {
         let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(fault)));
         self.runtime.block_on(async {
-            let mut world = World::create().await?;
+            let mut world = World::in_memory().await?;
             for step in program {
                 world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
             }
             world.end().await?;
             Ok(world.counts)
+        })
+    }
+
+    /// Runs a program below an absolute path of the local disk, and looks at every state that a crash during its last step
+    /// may leave there: whether that is what commits of the `promised` durability leave. Errors: the first state that is
+    /// wrong.
+    pub fn crash_on_disk(
+        &self,
+        root: &Path,
+        program: &[Step],
+        durability: Durability,
+        promised: Durability,
+    ) -> Result<CrashCounts, String> {
+        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(None)));
+        self.runtime.block_on(crashes::on_disk(root, program, durability, promised))
+    }
+
+    /// Runs a program in memory again and again, its last step cut off after every number of changes of the store; gives
+    /// how often. Errors: the first difference from the model.
+    pub fn cut_everywhere(&self, program: &[Step]) -> Result<usize, String> {
+        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(None)));
+        self.runtime.block_on(async {
+            let (last, warm_up) = program.split_last().ok_or("the program has no step")?;
+            for changes in 0.. {
+                let mut world = World::in_memory().await?;
+                for step in warm_up {
+                    world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+                }
+                (world.next_cut, world.was_cut) = (Some(changes), false);
+                let failed = |what| format!("{last:?}, cut off after {changes} changes: {what}");
+                world.run(last).await.map_err(failed)?;
+                world.next_cut = None;
+                let was_cut = world.was_cut;
+                world.end().await.map_err(failed)?;
+                if !was_cut {
+                    return Ok(changes);
+                }
+            }
+            Ok(0)
         })
     }
 

@@ -13,9 +13,9 @@ use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::ops::index::{IndexCare, IndexKind, IndexParameters, NewIndex};
 use pennon_table::{
-    BatchReader, Dataset, DeleteOptions, MergeClauses, MergeOptions, MergeWriteMode, NewColumns,
-    StorageOptions, Target, UpdateOptions, VersionRef, WhenMatched, WhenUnmatchedTarget, WriteMode,
-    WriteOptions,
+    BatchReader, CommitOptions, Dataset, DeleteOptions, MergeClauses, MergeOptions, MergeWriteMode,
+    NewColumns, StorageOptions, Target, UpdateOptions, VersionRef, WhenMatched, WhenUnmatchedTarget,
+    WriteMode, WriteOptions,
 };
 
 use super::Step;
@@ -51,6 +51,34 @@ pub enum StepKind {
 }
 
 impl StepKind {
+    /// All of them.
+    pub const ALL: [Self; 21] = {
+        use StepKind::*;
+        [
+            Append,
+            Overwrite,
+            Delete,
+            Update,
+            UpdateRows,
+            Merge,
+            AddColumn,
+            DropColumn,
+            RenameColumn,
+            Compact,
+            Restore,
+            RestoreRows,
+            CreateIndex,
+            OptimizeIndices,
+            DropIndex,
+            Configure,
+            Tag,
+            Untag,
+            CleanUp,
+            Branch,
+            Clone,
+        ]
+    };
+
     /// A kind, the frequent ones more often.
     pub(super) fn draw(number: u32) -> Self {
         use StepKind::*;
@@ -154,7 +182,7 @@ fn values(keys: &[i64], number: u32) -> Vec<(i64, Value)> {
     keys.iter().map(|key| (*key, (key % 5 != 0).then_some(value(*key)))).collect()
 }
 
-fn options(mode: WriteMode, step: &Step) -> WriteOptions {
+fn options(mode: WriteMode, line: &Line, step: &Step) -> WriteOptions {
     let target = match step.subject % 3 {
         0 => Target::All { with_own: true },
         _ => Target::Own,
@@ -162,14 +190,15 @@ fn options(mode: WriteMode, step: &Step) -> WriteOptions {
     // An overwrite forgets the base paths of what it replaces.
     let target = if mode == WriteMode::Overwrite { Target::Own } else { target };
     let max_rows_per_file = if step.subject.is_multiple_of(2) { 2 } else { 1 << 20 };
-    WriteOptions { mode, max_rows_per_file, target, ..WriteOptions::default() }
+    let commit = CommitOptions { durability: line.durability, ..CommitOptions::default() };
+    WriteOptions { mode, max_rows_per_file, target, commit, ..WriteOptions::default() }
 }
 
 async fn append(world: &mut World, at: usize, step: &Step) -> Result<(), String> {
     let line = world.line(at)?;
     let rows = values(&line.new_keys(1 + step.subject % 6), step.subject / 6);
     let data = batches(&line.state(line.handle(step).version().0)?.fields, &rows)?;
-    let options = options(WriteMode::Append, step);
+    let options = options(WriteMode::Append, line, step);
     world
         .call(at, step, &Effect::Append(rows), Versions::One, async |table: &mut Dataset| {
             table.insert(data, options).await
@@ -181,7 +210,7 @@ async fn overwrite(world: &mut World, at: usize, step: &Step) -> Result<(), Stri
     let line = world.line(at)?;
     let rows = values(&line.new_keys(1 + step.subject % 9), step.subject / 9);
     let data = batches(&two_columns(), &rows)?;
-    let options = options(WriteMode::Overwrite, step);
+    let options = options(WriteMode::Overwrite, line, step);
     world
         .call(at, step, &Effect::Overwrite(rows), Versions::One, async |table: &mut Dataset| {
             table.insert(data, options).await
@@ -485,7 +514,7 @@ async fn clean_up(world: &mut World, at: usize, step: &Step) -> Result<(), Strin
     if let (Err(error), false) = (&result, is_cut) {
         return Err(text(error.clone()));
     }
-    line.newest = line.reopened(true).await?;
+    line.newest = line.reopened(true).await.map_err(text)?;
     let versions = line.newest.versions().await.map_err(text)?;
     let kept: BTreeSet<u64> = versions.iter().map(|info| info.version.0).collect();
     let mut required = &line.tags | &line.referenced;
@@ -542,7 +571,7 @@ async fn begin_line(world: &mut World, at: usize, step: &Step) -> Result<(), Str
         line.referenced.insert(version);
     }
     check::is_equal(&check::state(&first).await?, &state)?;
-    let mut new = Line::new(uri, branch, first.clone());
+    let mut new = Line::new(uri, branch, first.clone(), line.durability);
     new.next_row = first.manifest().next_row_id.max(state.rows.keys().next_back().map_or(0, |last| last + 1));
     (new.next_key, new.next_column) = (next_key, next_column);
     if new.next_row > next_row {

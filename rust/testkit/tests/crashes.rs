@@ -1,0 +1,147 @@
+//! The process or the machine stops at any moment of any verb, on a local disk and on a store of objects.
+//!
+//! `PENNON_CRASHES` sets how many programs are run for each verb, `PENNON_SEED` where they begin.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
+use pennon_table::store::{DiskChange, DiskTrace};
+use pennon_table::{Dataset, DeleteOptions, Durability, WriteOptions};
+use pennon_testkit::simulator::tables::{CrashCounts, Simulator, Step, StepKind};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// The newest version of the table; an older one of it; of a branch or clone that was just made.
+const MANNERS: [u32; 3] = [1, 8, 3];
+
+/// A few steps after which each verb has something to do, then the verb.
+fn program(kind: StepKind, number: u64, seed: u64) -> Vec<Step> {
+    let mut random = StdRng::seed_from_u64(seed.wrapping_add(number));
+    let mut step = |kind, manner| Step { kind, subject: random.random_range(0..1 << 20), manner };
+    let manner = MANNERS.get(usize::try_from(number).unwrap() % MANNERS.len()).copied().unwrap();
+    let begins = if number % 2 == 0 { StepKind::Branch } else { StepKind::Clone };
+    let mut steps = vec![
+        step(StepKind::AddColumn, 1),
+        step(StepKind::Append, 1),
+        step(StepKind::CreateIndex, 1),
+        step(StepKind::UpdateRows, 1),
+        step(StepKind::Delete, 1),
+        step(StepKind::Tag, 1),
+    ];
+    if manner == 3 {
+        steps.push(step(begins, 1));
+        steps.push(step(StepKind::Append, 3));
+    }
+    steps.push(step(kind, manner));
+    steps
+}
+
+/// The programs of all verbs.
+fn programs() -> Vec<Vec<Step>> {
+    let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (each, seed) = (setting("PENNON_CRASHES").unwrap_or(1), setting("PENNON_SEED").unwrap_or(0));
+    let numbers = || 0..each;
+    StepKind::ALL.iter().flat_map(|kind| numbers().map(|number| program(*kind, number, seed))).collect()
+}
+
+/// Calls a function for each program, on as many threads as there are processors.
+fn each_program(run: impl Fn(&Simulator, &[Step]) + Sync) {
+    let (programs, next) = (programs(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
+            scope.spawn(|| {
+                let simulator = Simulator::new().unwrap();
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    run(&simulator, program);
+                }
+            });
+        }
+    });
+}
+
+/// Runs the programs with one durability, and looks for what another one promises.
+fn crash_on_disk(durability: Durability, promised: Durability) -> (CrashCounts, Vec<String>) {
+    let found = Mutex::new((CrashCounts::default(), Vec::new()));
+    each_program(|simulator, program| {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("disk");
+        std::fs::create_dir(&root).unwrap();
+        let crashed = simulator.crash_on_disk(&root, program, durability, promised);
+        let mut found = found.lock().unwrap();
+        match crashed {
+            Ok(counts) => found.0.add(&counts),
+            Err(what) => found.1.push(format!("{program:#?}\n{what}")),
+        }
+    });
+    found.into_inner().unwrap()
+}
+
+#[test]
+fn every_crash_leaves_whole_versions() {
+    let (counts, wrong) = crash_on_disk(Durability::Full, Durability::Full);
+    println!("synced: {counts:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(counts.states > 500 && counts.after_commit > counts.states / 10, "{counts:?}");
+    assert_eq!(counts.errors, 0);
+}
+
+#[test]
+fn nothing_synced_is_never_half_a_version() {
+    let (counts, wrong) = crash_on_disk(Durability::Os, Durability::Os);
+    println!("not synced: {counts:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(counts.states > 500 && counts.errors > 0 && counts.errors < counts.states, "{counts:?}");
+}
+
+/// The check can fail: whatever a verb writes, some crash takes it if it was not synced.
+#[test]
+fn what_is_not_synced_is_found() {
+    let (_, wrong) = crash_on_disk(Durability::Os, Durability::Full);
+    println!("{} of {} programs", wrong.len(), programs().len());
+    assert!(wrong.len() > programs().len() / 2, "{} of {} programs", wrong.len(), programs().len());
+}
+
+#[test]
+fn every_verb_may_be_cut_off_after_every_change() {
+    let cuts = AtomicUsize::new(0);
+    each_program(|simulator, program| match simulator.cut_everywhere(program) {
+        Ok(count) => drop(cuts.fetch_add(count, Ordering::Relaxed)),
+        Err(what) => panic!("{program:#?}\n{what}"),
+    });
+    let cuts = cuts.into_inner();
+    println!("{cuts} cuts");
+    assert!(cuts > 50, "{cuts}");
+}
+
+/// All data files are synced, then their directory once, then the manifest gets its name; so are deletion files.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_commit_are_synced_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("together");
+    let trace = DiskTrace::of(&root);
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
+    let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+    let rows = Box::new(RecordBatchIterator::new([Ok(batch.clone())], batch.schema()));
+    let params = WriteOptions { max_rows_per_file: 2, ..WriteOptions::default() };
+    let mut dataset = Dataset::write(rows, root.to_str().unwrap(), params).await.unwrap();
+    let written = trace.changes();
+    dataset.delete("a % 2 = 0", DeleteOptions::default()).await.unwrap();
+    let deleted = trace.changes().split_off(written.len());
+    for (changes, folder) in [(written, "data"), (deleted, "_deletions")] {
+        let folder = root.join(folder);
+        let at = |wanted: &dyn Fn(&DiskChange) -> bool| -> Vec<usize> {
+            changes.iter().enumerate().filter(|(_, change)| wanted(change)).map(|(at, _)| at).collect()
+        };
+        let inside = |path: &Path| path.parent() == Some(&folder);
+        let writes = at(&|change| matches!(change, DiskChange::Write(path, _) if inside(path)));
+        let syncs = at(&|change| matches!(change, DiskChange::Sync(path) if inside(path)));
+        let names = at(&|change| matches!(change, DiskChange::Sync(path) if *path == folder));
+        let published = at(&|change| matches!(change, DiskChange::Link(..)));
+        assert_eq!((writes.len(), syncs.len(), names.len(), published.len()), (20, 20, 1, 1));
+        assert!(writes.last() < syncs.first() && syncs.last() < names.first() && names < published);
+    }
+}
