@@ -31,7 +31,7 @@ fn no_history_violates_an_invariant() {
 #[test]
 fn each_planted_fault_is_found() {
     let mut missed = Vec::new();
-    for fault in Fault::ALL {
+    for &fault in Fault::COMMITS {
         match (0..PLANTED).find_map(|seed| commits::run(seed, Some(fault)).err()) {
             Some(violation) => println!("{fault:?}: {violation}"),
             None => missed.push(fault),

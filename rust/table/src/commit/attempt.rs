@@ -15,7 +15,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::lock::{self, Held};
-use super::{external, probe};
+use super::{external, planted, probe};
 use crate::runtime::{self, Fault, blocking, is_planted};
 use crate::scan;
 use crate::session::{CommitOptions, CreateOptions, Session};
@@ -251,8 +251,10 @@ impl NextManifest {
             inline_lineage: &self.inline_lineage,
             writes_version_column: self.writes_version_column,
         };
-        let (mut manifest, indices) = apply(self.current.as_deref(), &self.indices, transaction, &context)?;
+        let (mut manifest, mut indices) =
+            apply(self.current.as_deref(), &self.indices, transaction, &context)?;
         manifest.version = version;
+        planted::spoil_version(self.current.as_deref(), &transaction.operation, &mut manifest, &mut indices)?;
         // What is new is encoded once, so that the next commits copy it.
         manifest.fragments.seal();
         // A transaction with a file of its own that was committed elsewhere under this uuid is found by its inline copy.
@@ -319,7 +321,7 @@ async fn indexed(
     transaction: &Transaction,
 ) -> Result<BTreeMap<Uuid, Arc<Manifest>>> {
     match &transaction.operation {
-        Operation::CreateIndex(create) => {
+        Operation::CreateIndex(create) if !is_planted(Fault::IndexedVersionIsForgotten) => {
             indexed_versions(current, &create.new_indices, transaction.read_version).await
         }
         _ => Ok(BTreeMap::new()),

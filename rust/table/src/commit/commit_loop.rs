@@ -11,7 +11,7 @@ use super::backoff::Backoff;
 use super::conclude::Look;
 use super::outcome::CommitOutcome;
 use super::progress::Commit;
-use super::{probe, rebase, reconcile};
+use super::{planted, probe, rebase, reconcile};
 use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
 use crate::versions::snapshot::Snapshot;
@@ -26,9 +26,10 @@ use crate::write::staged::{self, StagedChange, StagedFile};
 /// files that nothing refers to: the put of the manifest is atomic.
 pub(crate) async fn commit(
     base: Arc<Snapshot>,
-    change: StagedChange,
+    mut change: StagedChange,
     options: &CommitOptions,
 ) -> CommitOutcome {
+    planted::spoil_change(&mut change.transaction.operation);
     let span = info_span!(
         "commit",
         table = base.store.root(),

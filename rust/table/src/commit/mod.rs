@@ -14,6 +14,7 @@
 //! | wait before a retry | `backoff` |
 //! | say how it ended | `conclude`, `outcome` |
 //! | remove the files of a change that was not committed | `commit_loop` |
+//! | make mistakes that the simulators must find | `planted` |
 //!
 //! Invariants: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose uuid
 //! is found in a version since the one it read is committed already; that is how an answer that got lost, and a caller
@@ -30,6 +31,7 @@ mod detached;
 mod external;
 mod lock;
 mod outcome;
+mod planted;
 mod probe;
 mod progress;
 mod rebase;

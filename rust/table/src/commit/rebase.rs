@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::conflict::rebase::{RowsByFragment, carry, rebase_rewrite, rebase_rows};
+use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DeletionFileType, Fragment, LineageSource, Manifest, paths};
 use pennon_core::transaction::{Operation, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result, Version};
 
+use crate::runtime::{Fault, is_planted};
 use crate::scan::FragmentReader;
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
@@ -32,7 +34,10 @@ pub(super) async fn follow(
     let needed = touched
         .flat_map(|group| &group.old_fragments)
         .filter(|old| old.row_ids.is_none() || affected.contains_key(&old.id));
-    let read = vectors(committed, needed).await?;
+    let mut read = vectors(committed, needed).await?;
+    if is_planted(Fault::FollowIgnoresDeletions) {
+        read.values_mut().for_each(|deleted| *deleted = DeletionVector::empty());
+    }
     let (updated, removed) = fragments(mine);
     let moved: BTreeSet<FragmentId> = old.map(|fragment| fragment.id).collect();
     let needed = updated.iter().chain(removed.intersection(&moved));

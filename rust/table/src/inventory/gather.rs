@@ -17,7 +17,7 @@ use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::plan::{CleanupPlan, Policy};
 use crate::refs::{self, Branches, Tags};
-use crate::runtime;
+use crate::runtime::{self, Fault, is_planted};
 use crate::session::{CacheSizes, Session};
 use crate::store::{Durability, ListedFile, Store};
 use crate::versions::snapshot::Snapshot;
@@ -96,7 +96,10 @@ pub(crate) async fn gather(
     let main = refs::main_store(snapshot)?;
     let (versions, tree, clones) =
         futures::try_join!(locate::list(store), main.list_below(TREE), intact(refs::known_clones(store)))?;
-    let (clones, damaged_clone) = clones;
+    let (mut clones, damaged_clone) = clones;
+    if is_planted(Fault::CleanupIgnoresClones) {
+        clones.clear();
+    }
     let policy = policy(now, &versions)?;
     let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
     let mut plan = CleanupPlan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);

@@ -16,6 +16,7 @@ use pennon_core::Version;
 use pennon_core::manifest::paths::{self, TableFile};
 use pennon_core::manifest::{Fragments, IndexMetadata, Manifest, Timestamp};
 
+use crate::runtime::{Fault, is_planted};
 use crate::store::ListedFile;
 
 /// Age at which a file that no version mentions is taken for left behind.
@@ -220,11 +221,11 @@ impl CleanupPlan {
         if !unwanted {
             return plain(Reason::RetainedVersion);
         }
-        if let Some(tags) = self.tags.get(&version) {
+        if let Some(tags) = self.tags.get(&version).filter(|_| !is_planted(Fault::CleanupIgnoresTags)) {
             self.blocking_tags.extend(tags.iter().map(|tag| (tag.clone(), version)));
             return (Reason::TaggedVersion, format!("tag {}", tags.join(", ")));
         }
-        match self.branches.get(&version) {
+        match self.branches.get(&version).filter(|_| !is_planted(Fault::CleanupIgnoresBranches)) {
             Some(branch) => (Reason::BranchedVersion, format!("branch {branch}")),
             None => plain(Reason::OldVersion),
         }

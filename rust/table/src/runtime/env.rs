@@ -81,7 +81,12 @@ pub(super) fn entered() -> Option<Arc<dyn Env>> {
 
 /// Whether a fault is planted. Where no environment was entered that costs the look at a thread-local variable.
 pub(crate) fn is_planted(fault: Fault) -> bool {
-    entered().is_some_and(|env| env.fault() == Some(fault))
+    planted() == Some(fault)
+}
+
+/// The fault that is planted.
+pub(crate) fn planted() -> Option<Fault> {
+    entered()?.fault()
 }
 
 /// Whether only the order of polls may decide what happens: see [`Env::is_single_threaded`].

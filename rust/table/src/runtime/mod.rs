@@ -36,7 +36,8 @@ pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub(crate) use self::computing::{Computing, waiting};
 pub use self::env::Env;
 pub(crate) use self::env::{
-    Stopwatch, is_planted, is_single_threaded, now, pause, random, random_below, sleep, utc_now, uuid, within,
+    Stopwatch, is_planted, is_single_threaded, now, pause, planted, random, random_below, sleep, utc_now,
+    uuid, within,
 };
 pub use self::faults::Fault;
 pub(crate) use self::limits::IN_FLIGHT;

@@ -31,7 +31,7 @@ use super::units::{array_rows, to_u64};
 use super::{JsonHandling, Projection};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
-use crate::runtime::IN_FLIGHT;
+use crate::runtime::{Fault, IN_FLIGHT, is_planted};
 use crate::versions::snapshot::Snapshot;
 
 /// So many rows of a local table are read at once on the calling thread.
@@ -229,7 +229,8 @@ impl Take {
         let select = || Selection::of(&snapshot, columns, &appended, form).map(Arc::new);
         let is_plain = columns.is_none() && appended.is_empty() && form == ValueForm::PLAIN;
         let columns = if is_plain { whole_rows(&snapshot, select)? } else { select()? };
-        Ok(Self { snapshot, columns, ignore_deletions: options.ignore_deletions, missing: options.missing })
+        let ignore_deletions = options.ignore_deletions || is_planted(Fault::TakesFindDeletedRows);
+        Ok(Self { snapshot, columns, ignore_deletions, missing: options.missing })
     }
 
     /// The fragments to read, and for each wanted row its place among what they give.

@@ -12,7 +12,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_datafile::deletion_file;
 use tracing::warn;
 
-use crate::runtime;
+use crate::runtime::{self, Fault, is_planted};
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 
@@ -68,7 +68,12 @@ pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Res
             }
             let before = snapshot.deletion_vector(fragment).await?;
             let new = rows.difference(&before);
-            Ok((fragment, before.union(&new), new))
+            let full = if is_planted(Fault::EarlierDeletionsAreForgotten) {
+                new.clone()
+            } else {
+                before.union(&new)
+            };
+            Ok((fragment, full, new))
         };
         merge.boxed()
     });

@@ -23,7 +23,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 use super::Images;
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
-use crate::runtime::each_concurrently;
+use crate::runtime::{Fault, each_concurrently, is_planted};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
 
@@ -64,7 +64,14 @@ impl Step {
         let step = Arc::clone(self);
         let two = self.images == Images::Both || self.drop_unchanged;
         let both = two.then(|| u64::try_from(readers).unwrap_or(1));
-        crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both)).await
+        let mut units =
+            crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both)).await?;
+        units.retain(|unit| match unit.kind {
+            UnitKind::Deleted => !is_planted(Fault::FeedLeavesOutDeletes),
+            UnitKind::Inserted => true,
+            UnitKind::Updated | UnitKind::Candidate => !is_planted(Fault::FeedLeavesOutUpdates),
+        });
+        Ok(units)
     }
 
     /// The changes of a unit. Blocks on the store.
