@@ -38,6 +38,7 @@ MADE_BY_PYLANCE = {
 }
 # Pennon raises an error that is no answer.
 REFUSED = {
+    "A file whose writing failed looks complete",
     "A column of text is not made JSON",
     "A struct without members that is null is written as if it were not",
     "An index is dropped while a compaction writes it again, and stays",
