@@ -52,7 +52,8 @@ help:
 	@echo "make check   lints, clippy, documentation, stubs, licences"
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
-	@echo "make docs    Rust documentation in target/doc"
+	@echo "make docs    the site, in .build/site"
+	@echo "make docs-rust  Rust documentation in target/doc"
 	@echo "make clean   remove .venv, .build, dist and caches"
 
 # The wheel that is shipped takes longer to build; everything else uses one of the quick profile.
@@ -226,8 +227,14 @@ bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
 	$(PY) benches/peers/table.py "$(PEERS)/criterion"
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) run --release --locked --quiet --target-dir "$(PEERS)"
 
+# Broken links and references are errors. It reads the sources and needs no build.
 .PHONY: docs
-docs: | toolchain
+docs: .build/docs/.installed
+	NO_MKDOCS_2_WARNING=1 .build/docs/bin/python -m mkdocs build --strict --quiet
+	@echo "open .build/site/index.html"
+
+.PHONY: docs-rust
+docs-rust: | toolchain
 	$(CARGO) doc --workspace --no-deps --locked
 	@echo "open target/doc/pennon_table/index.html"
 
@@ -271,6 +278,11 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 .build/audit/.installed: requirements/audit.txt | $(VENV)/.made
 	$(PY) -m venv .build/audit
 	.build/audit/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@touch $@
+
+.build/docs/.installed: requirements/docs.txt requirements/constraints.txt | $(VENV)/.made
+	$(PY) -m venv .build/docs
+	.build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/.java: requirements/java_home.py | $(VENV)/.demo
