@@ -295,8 +295,8 @@ class LanceFileWriter:
         Bytes of values after which a page of a column is written.
     durability
         What a closed file survives: a power cut (`"full"`), or a crash of the process (`"os"`).
-    data_cache_bytes, keep_original_array
-        Accepted, without effect.
+    data_cache_bytes
+        Accepted, without effect, as is `keep_original_array`.
     namespace_client, table_id
         Not supported.
 

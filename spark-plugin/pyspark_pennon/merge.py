@@ -47,7 +47,8 @@ _log = logging.getLogger(__name__)
 
 
 class MergeBuilder:
-    """Clauses of a merge, tried in their order; made by `LanceTable.merge`, run by [execute][].
+    """Clauses of a merge, tried in their order; made by [LanceTable.merge][pyspark_pennon.LanceTable.merge],
+    run by `execute`.
 
     Conditions are Columns or text in Spark's SQL, over the columns of both sides, by their aliases where names are
     the same. Text values are Spark's SQL, too.

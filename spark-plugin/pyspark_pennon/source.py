@@ -31,7 +31,7 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 class DefaultSource(DataSource):
     """Lance tables by URI: `spark.read.format("pennon").load(uri)`.
 
-    The options are listed in [pyspark_pennon.options][]. Nothing has to be registered.
+    The options are those of [read][pyspark_pennon.read] and [write][pyspark_pennon.write]. Nothing has to be registered.
     """
 
     @classmethod
@@ -69,14 +69,14 @@ class DefaultSource(DataSource):
         return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
-        """A reader of versions as they are made, see [pyspark_pennon.stream_source][]."""
+        """A reader of versions as they are made."""
         _check_streams()
         from pyspark_pennon.stream_source import StreamReader
 
         return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """A writer that commits each batch once, see [pyspark_pennon.stream_sink][]."""
+        """A writer that commits each batch once."""
         _check_streams()
         from pyspark_pennon.stream_sink import StreamWriter
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
-    """A Lance table seen from a Spark session; made by [LanceTable.forPath][].
+    """A Lance table seen from a Spark session; made by [forPath][pyspark_pennon.LanceTable.forPath].
 
     Has the URI and the storage options, no state of the table: every call reads the newest version. Names are
     those of Delta's `DeltaTable` where it has them.
@@ -154,7 +154,10 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         )
 
     def optimize(self) -> OptimizeBuilder:
-        """A compaction: `optimize().where(...).executeCompaction()`; see [pyspark_pennon.optimize][]."""
+        """A compaction: `optimize().where(...).executeCompaction()`.
+
+        See [OptimizeBuilder][pyspark_pennon.optimize.OptimizeBuilder].
+        """
         return OptimizeBuilder(self._spark, self._uri, self._storage_options)
 
     def delete(self, condition: Column | str | None = None) -> DataFrame:

@@ -89,7 +89,7 @@ fast_search
         nearest
             Only the rows whose vectors are nearest to a query, the nearest first, with their `_distance` after the
             columns: a dict with `column`, `q`, and more, which
-            [ScannerBuilder.nearest][pennon.dataset.ScannerBuilder.nearest] describes.
+            [ScannerBuilder.nearest][pennon.ScannerBuilder.nearest] describes.
         prefilter
             Whether the filter says which rows are searched for the nearest, rather than which of them are kept.
         disable_scoring_autoprojection
