@@ -122,15 +122,36 @@ class Bitmap(MutableSet[int]):
         return _of(set(self._values))
 
     def union(self, other: Iterable[int]) -> Bitmap:
-        """The numbers in either."""
+        """The numbers in either.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1, 2]).union(Bitmap([3]))
+        Bitmap({1, 2, 3})
+        """
         return _of(self._values | _checked(other))
 
     def intersection(self, other: Iterable[int]) -> Bitmap:
-        """The numbers in both."""
+        """The numbers in both.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1, 2]).intersection(Bitmap([2, 3]))
+        Bitmap({2})
+        """
         return _of(self._values & _checked(other))
 
     def difference(self, other: Iterable[int]) -> Bitmap:
-        """The numbers that are only here."""
+        """The numbers that are only here.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1, 2]).difference(Bitmap([2, 3]))
+        Bitmap({1})
+        """
         return _of(self._values - _checked(other))
 
     def symmetric_difference(self, other: Iterable[int]) -> Bitmap:
@@ -142,7 +163,14 @@ class Bitmap(MutableSet[int]):
         return self._values.isdisjoint(_checked(other))
 
     def issubset(self, other: Iterable[int]) -> bool:
-        """Whether the other has all numbers of this."""
+        """Whether the other has all numbers of this.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1]).issubset(Bitmap([1, 2]))
+        True
+        """
         return self._values <= _checked(other)
 
     def issuperset(self, other: Iterable[int]) -> bool:

@@ -76,7 +76,14 @@ class Blob:
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
-        """A blob of these bytes."""
+        """A blob of these bytes.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> pennon.Blob.from_bytes(b"abc")
+        Blob(data=b'abc', uri=None, position=None, size=None)
+        """
         return Blob(data=bytes(data))
 
     @staticmethod
@@ -86,7 +93,14 @@ class Blob:
 
     @staticmethod
     def empty() -> Blob:
-        """An empty blob, which is not null."""
+        """An empty blob, which is not null.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> pennon.Blob.empty()
+        Blob(data=b'', uri=None, position=None, size=None)
+        """
         return Blob(data=b"")
 
 
@@ -187,6 +201,12 @@ def blob_field(
         Bytes above which a blob gets a file of its own; 4 MiB if not given.
     pack_file_size_threshold
         Bytes after which a new file for several blobs is started; 1 GiB if not given.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> pennon.blob_field("picture").name
+    'picture'
     """
     metadata = {}
     given = {

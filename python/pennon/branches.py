@@ -71,7 +71,16 @@ class Branches(Named):
         return panel(f"Branches of {self._uri}", {"branches": len(found)}, grid)
 
     def list(self) -> dict[str, Branch]:
-        """All branches by name, without main."""
+        """All branches by name, without main.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://branches-list", mode="overwrite")
+        >>> _ = table.create_branch("trial")
+        >>> table.branches.list()["trial"]["parent_version"]
+        1
+        """
         return {name: _branch(parts) for name, parts in self._native.list().items()}
 
     def list_ordered(self, order: Order | None = None) -> builtins.list[tuple[str, Branch]]:
@@ -95,11 +104,30 @@ class Branches(Named):
             There is no such branch.
         pennon.AlreadyExistsError
             Tags or other branches refer to it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://branches-delete", mode="overwrite")
+        >>> _ = table.create_branch("trial")
+        >>> table.branches.delete("trial")
+        >>> table.branches.list()
+        {}
         """
         self._native.delete(branch)
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
-        """Replace the metadata of a branch."""
+        """Replace the metadata of a branch.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://branches-metadata", mode="overwrite")
+        >>> _ = table.create_branch("trial")
+        >>> table.branches.replace_metadata("trial", {"by": "ada"})
+        >>> table.branches.list()["trial"]["metadata"]
+        {'by': 'ada'}
+        """
         self._native.replace_metadata(branch, metadata)
 
 

@@ -68,7 +68,18 @@ class DatasetDelta:
         return cls(dataset, begin, end)
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
-        """Rows of the end version that were created in the window, with `_rowid` and both versions."""
+        """Rows of the end version that were created in the window, with `_rowid` and both versions.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta-inserted", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.delta(1).get_inserted_rows().read_all()["a"].to_pylist()
+        [4]
+        """
         return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
@@ -83,6 +94,16 @@ class DatasetDelta:
         ------
         pennon.InvalidInputError
             The table has no stable row ids.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta-deleted", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.delta(1).get_deleted_row_ids().read_all()["_rowid"].to_pylist()
+        [0]
         """
         feed = history.changes(self._dataset._native, self._begin, self._end, columns=[])
         schema = pa.schema([pa.field("_rowid", pa.uint64())])

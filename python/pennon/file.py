@@ -190,13 +190,35 @@ class LanceFileReader:
         return f"LanceFileReader({str(self._path)!r}, rows={self.num_rows()})"
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """All rows, in batches of `batch_size`."""
+        """All rows, in batches of `batch_size`.
+
+        Examples
+        --------
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> import pyarrow as pa
+        >>> with LanceFileWriter("memory://files/all.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/all.lance")
+        >>> reader.read_all().to_table()["a"].to_pylist()
+        [1, 2, 3]
+        """
         return self._read(None, None, batch_size, batch_readahead)
 
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Consecutive rows; it is an error if the file does not have all of them."""
+        """Consecutive rows; it is an error if the file does not have all of them.
+
+        Examples
+        --------
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> import pyarrow as pa
+        >>> with LanceFileWriter("memory://files/range.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/range.lance")
+        >>> reader.read_range(1, 2).to_table()["a"].to_pylist()
+        [2, 3]
+        """
         return self._read((start, num_rows), None, batch_size, batch_readahead)
 
     def take_rows(
@@ -227,7 +249,18 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(batches.schema, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """The metadata of the whole file, whichever `columns` are read."""
+        """The metadata of the whole file, whichever `columns` are read.
+
+        Examples
+        --------
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> import pyarrow as pa
+        >>> with LanceFileWriter("memory://files/meta.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/meta.lance")
+        >>> reader.metadata().num_rows, len(reader.metadata().columns)
+        (3, 1)
+        """
         parts = self._reader.metadata()
         major, minor = parts["footer_version"]
         return LanceFileMetadata(

@@ -94,19 +94,59 @@ class MergeInsertBuilder(ExplainsAbsence):
         condition
             SQL text on `source.x` and `target.x`. Rows for which it is not true are neither updated
             nor inserted.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-update", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all()
+        >>> merge.execute({"a": [2, 9], "b": [5, 5]})
+        {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+        >>> sorted(table.to_table()["b"].to_pylist())
+        [0, 0, 5]
         """
         return self._matched("update", condition)
 
     def when_matched_delete(self) -> MergeInsertBuilder:
-        """Delete rows that are in both the table and the source."""
+        """Delete rows that are in both the table and the source.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-delete", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_delete()
+        >>> merge.execute({"a": [2, 9]})
+        {'num_inserted_rows': 0, 'num_updated_rows': 0, 'num_deleted_rows': 1}
+        """
         return self._matched("delete")
 
     def when_matched_fail(self) -> MergeInsertBuilder:
-        """Fail, and change nothing, if a row is in both the table and the source."""
+        """Fail, and change nothing, if a row is in both the table and the source.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3], "b": [0, 0, 0]}, "memory://merge-fail", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_fail().when_not_matched_insert_all()
+        >>> merge.execute({"a": [9], "b": [5]})
+        {'num_inserted_rows': 1, 'num_updated_rows': 0, 'num_deleted_rows': 0}
+        """
         return self._matched("fail")
 
     def when_not_matched_insert_all(self) -> MergeInsertBuilder:
-        """Insert rows that are in the source only; columns that the source lacks are null."""
+        """Insert rows that are in the source only; columns that the source lacks are null.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-insert", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all()
+        >>> merge.execute({"a": [2, 9], "b": [5, 5]})
+        {'num_inserted_rows': 1, 'num_updated_rows': 0, 'num_deleted_rows': 0}
+        """
         self._request["insert"] = True
         return self
 
@@ -117,6 +157,15 @@ class MergeInsertBuilder(ExplainsAbsence):
         ----------
         expr
             SQL text on the columns of the table: only rows for which it is true are deleted.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-source-delete", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_not_matched_by_source_delete("a > 1")
+        >>> merge.execute({"a": [3], "b": [5]})
+        {'num_inserted_rows': 0, 'num_updated_rows': 0, 'num_deleted_rows': 1}
         """
         self._request["delete_unmatched"] = True
         self._request["delete_condition"] = expr
@@ -133,6 +182,15 @@ class MergeInsertBuilder(ExplainsAbsence):
         """Retries on the newest version after other writers changed the same rows or keys; 10 by default.
 
         The source is read once and kept for the retries.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-retries", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all().conflict_retries(3)
+        >>> merge.execute({"a": [2], "b": [5]})
+        {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 0}
         """
         if max_retries < 0:
             raise InvalidInputError(f"conflict_retries is {max_retries}, expected at least 0")
@@ -151,6 +209,15 @@ class MergeInsertBuilder(ExplainsAbsence):
 
         They are used where that costs less than reading all keys: `explain_plan` says up to how many rows of the
         source. The result is the same. `_rowid` is always found by its index.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-use-index", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all().use_index(False)
+        >>> merge.execute({"a": [2], "b": [5]})
+        {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 0}
         """
         if not isinstance(use_index, bool):
             raise InvalidTypeError(f"use_index must be a bool, found {use_index!r}")
@@ -266,6 +333,15 @@ class MergeInsertBuilder(ExplainsAbsence):
             The source has columns of other types, or columns that the table does not have.
         pennon.CommitConflictError
             Every attempt conflicted with another writer.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-execute", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+        >>> merge.execute([{"a": 2, "b": 5}, {"a": 9, "b": 5}])
+        {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
         """
         with self._observed(data_obj, schema) as source:
             counts, self._dataset._native = _native.merge_insert(self._dataset._native, source, self._for(data_obj))
@@ -278,6 +354,18 @@ class MergeInsertBuilder(ExplainsAbsence):
 
         Parameters and errors as for `execute`. Committing the transaction does not retry the merge: it is refused
         if another writer has changed the same fragments.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
+        >>> table = pennon.write_dataset(data, "memory://merge-uncommitted", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all()
+        >>> transaction, counts = merge.execute_uncommitted({"a": [2], "b": [5]})
+        >>> counts["num_updated_rows"], table.latest_version
+        (1, 1)
+        >>> pennon.LanceDataset.commit(table, transaction).version
+        2
         """
         with self._observed(data_obj, schema) as source:
             counts, parts = _native.merge_insert_uncommitted(self._dataset._native, source, self._for(data_obj))

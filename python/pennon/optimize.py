@@ -473,12 +473,30 @@ class DatasetOptimizer(ExplainsAbsence):
         ------
         pennon.InvalidInputError
             An option is not known.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://auto-cleanup", mode="overwrite")
+        >>> table.optimize.enable_auto_cleanup({"interval": 5, "older_than_seconds": 3600})
+        >>> table.config()
+        {'lance.auto_cleanup.interval': '5', 'lance.auto_cleanup.older_than': '3600s'}
         """
         refuse_unknown("enable_auto_cleanup", (), kwargs)
         _update_config(self._dataset, {**cleanup.auto_cleanup_config(auto_cleanup_config)})
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
-        """Stop removing old versions automatically."""
+        """Stop removing old versions automatically.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://no-auto-cleanup", mode="overwrite")
+        >>> table.optimize.enable_auto_cleanup({"interval": 5})
+        >>> table.optimize.disable_auto_cleanup()
+        >>> table.config()
+        {}
+        """
         refuse_unknown("disable_auto_cleanup", (), kwargs)
         keys = ["lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"]
         _update_config(self._dataset, dict.fromkeys(keys))

@@ -42,6 +42,15 @@ def set_cpu_count(count: int) -> None:
     ------
     pennon.InvalidInputError
         The count is not between 1 and 65,536.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> before = pennon.cpu_count()
+    >>> pennon.set_cpu_count(2)
+    >>> pennon.cpu_count()
+    2
+    >>> pennon.set_cpu_count(before)
     """
     number = operator.index(count)
     if not 1 <= number <= _MOST:

@@ -183,7 +183,17 @@ class FullScanSampler(FragmentSampler):
     """Reads all fragments in the order of the table."""
 
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
-        """All fragments."""
+        """All fragments.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.sampler import FullScanSampler
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://full-scan", mode="overwrite", max_rows_per_file=2)
+        >>> [fragment.fragment_id for fragment in FullScanSampler().iter_fragments(table)]
+        [0, 1]
+        """
         refuse_unknown("FullScanSampler", args, kwargs)
         yield from dataset.get_fragments()
 

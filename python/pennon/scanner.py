@@ -66,12 +66,30 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def columns(self, cols: Columns | None = None) -> ScannerBuilder:
-        """Columns by name, or SQL expressions by the name of their result."""
+        """Columns by name, or SQL expressions by the name of their result.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder-columns", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).columns({"double": "a * 2"}).to_scanner()
+        >>> scan.to_table().to_pydict()
+        {'double': [2, 4, 6]}
+        """
         self._request["columns"] = scans.native_columns(cols)
         return self
 
     def filter(self, filter: Filter | None) -> ScannerBuilder:
-        """Only rows for which this is true: SQL text or a pyarrow expression."""
+        """Only rows for which this is true: SQL text or a pyarrow expression.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder-filter", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).filter("a > 1").to_scanner()
+        >>> scan.to_table().to_pydict()
+        {'a': [2, 3]}
+        """
         if filter is None or isinstance(filter, str):
             self._request["filter"], self._expression = filter, None
         elif isinstance(filter, pc.Expression):
@@ -117,7 +135,16 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def with_row_id(self, with_row_id: bool | None = True) -> ScannerBuilder:
-        """Whether `_rowid` is added."""
+        """Whether `_rowid` is added.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder-row-id", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).with_row_id().to_scanner()
+        >>> scan.to_table().to_pydict()
+        {'a': [1, 2, 3], '_rowid': [0, 1, 2]}
+        """
         self._request["with_row_id"] = bool(with_row_id)
         return self
 
@@ -127,7 +154,16 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def with_fragments(self, fragments: Iterable[Numbered] | None) -> ScannerBuilder:
-        """Only rows of these fragments."""
+        """Only rows of these fragments.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder-fragments", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).with_fragments(table.get_fragments()[:1]).to_scanner()
+        >>> scan.count_rows()
+        3
+        """
         return self._with_fragment_ids(None if fragments is None else [part.fragment_id for part in fragments])
 
     def _with_fragment_ids(self, ids: list[int] | None) -> ScannerBuilder:
@@ -135,7 +171,18 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def include_deleted_rows(self, flag: bool | None) -> ScannerBuilder:
-        """Whether deleted rows are returned as well, with null row ids."""
+        """Whether deleted rows are returned as well, with null row ids.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder-deleted", mode="overwrite")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> scan = pennon.ScannerBuilder(table).with_row_id().include_deleted_rows(True).to_scanner()
+        >>> scan.to_table().to_pydict()
+        {'a': [1, 2, 3], '_rowid': [None, 1, 2]}
+        """
         self._request["include_deleted_rows"] = bool(flag)
         return self
 
@@ -269,7 +316,16 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> ScannerBuilder:
-        """Sort the rows, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        """Sort the rows, see [LanceDataset.scanner][pennon.LanceDataset.scanner].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://builder-order", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).order_by(["a"]).limit(1).to_scanner()
+        >>> scan.to_table().to_pydict()
+        {'a': [1]}
+        """
         self._orderings = orderings_of(orderings)
         return self
 
@@ -338,7 +394,16 @@ class LanceScanner(ScannerApi):
 
     @property
     def projected_schema(self) -> pa.Schema:
-        """Columns of the result."""
+        """Columns of the result.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner-schema", mode="overwrite")
+        >>> scan = table.scanner(filter="a > 1")
+        >>> scan.projected_schema.names
+        ['a']
+        """
         return self._plan.schema
 
     @property
@@ -347,15 +412,42 @@ class LanceScanner(ScannerApi):
         return self._dataset.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch. The iterator has a `schema`."""
+        """The rows, batch by batch. The iterator has a `schema`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner-batches", mode="overwrite")
+        >>> scan = table.scanner(filter="a > 1")
+        >>> [batch.num_rows for batch in scan.to_batches()]
+        [2]
+        """
         return self._plan.batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream."""
+        """The rows as a stream.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner-reader", mode="overwrite")
+        >>> scan = table.scanner(filter="a > 1")
+        >>> scan.to_reader().read_all().num_rows
+        2
+        """
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
-        """The rows, all at once."""
+        """The rows, all at once.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner-table", mode="overwrite")
+        >>> scan = table.scanner(filter="a > 1")
+        >>> scan.to_table()["a"].to_pylist()
+        [2, 3]
+        """
         return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
 
     def to_pandas(self, *, blob_mode: BlobMode = "lazy", **kwargs: Any) -> Any:
@@ -408,7 +500,16 @@ class LanceScanner(ScannerApi):
         return self.projected_schema.__arrow_c_schema__()
 
     def count_rows(self) -> int:
-        """The number of rows of the result; reads only what the filter needs."""
+        """The number of rows of the result; reads only what the filter needs.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner-count", mode="overwrite")
+        >>> scan = table.scanner(filter="a > 1")
+        >>> scan.count_rows()
+        2
+        """
         return self._plan.count_rows()
 
     def explain_plan(self, verbose: bool = False) -> str:
@@ -462,7 +563,16 @@ class LanceScanner(ScannerApi):
         return self._plan.described(self._plan.scan.analyze(count_rows))
 
     def head(self, num_rows: int = 5) -> pa.Table:
-        """The first rows. Raises `InvalidInputError` for a negative number."""
+        """The first rows. Raises `InvalidInputError` for a negative number.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scanner-head", mode="overwrite")
+        >>> scan = table.scanner(filter="a > 1")
+        >>> scan.head(1)["a"].to_pylist()
+        [2]
+        """
         if num_rows < 0:
             raise InvalidInputError(f"num_rows is {num_rows}, expected 0 or more")
         taken: list[pa.RecordBatch] = []

@@ -129,7 +129,15 @@ class LanceSchema(ExplainsAbsence):
         return list(self._fields)
 
     def field(self, name: str) -> LanceField | None:
-        """The field at a dotted path; `None` if there is no such field."""
+        """The field at a dotted path; `None` if there is no such field.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1], "Name": ["x"]}, "memory://schema-field", mode="overwrite")
+        >>> table.lance_schema.field("a").id()
+        0
+        """
         found: LanceField | None = None
         fields = self._fields
         for part in name.split("."):
@@ -140,7 +148,15 @@ class LanceSchema(ExplainsAbsence):
         return found
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
-        """As `field`, for a path whose names may be written in upper or lower case; equal names come first."""
+        """As `field`, for a path whose names may be written in upper or lower case; equal names come first.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1], "Name": ["x"]}, "memory://schema-case", mode="overwrite")
+        >>> table.lance_schema.field_case_insensitive("NAME").name()
+        'Name'
+        """
         found: LanceField | None = None
         fields = self._fields
         for part in name.split("."):
@@ -176,7 +192,15 @@ class LanceSchema(ExplainsAbsence):
         return LanceSchema._of(_native.schema_from_arrow(schema))
 
     def to_pyarrow(self) -> pa.Schema:
-        """The schema as an Arrow schema, without ids."""
+        """The schema as an Arrow schema, without ids.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1], "Name": ["x"]}, "memory://schema-arrow", mode="overwrite")
+        >>> table.lance_schema.to_pyarrow().names
+        ['a', 'Name']
+        """
         return _native.schema_to_arrow(self)
 
     def __arrow_c_schema__(self) -> object:

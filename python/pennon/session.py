@@ -65,7 +65,19 @@ class Session:
         return f"Session(size_bytes={self.size_bytes()}, metadata_cache_size_bytes={self._native.capacity})"
 
     def size_bytes(self) -> int:
-        """Bytes that are kept at the moment."""
+        """Bytes that are kept at the moment.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://session-size", mode="overwrite")
+        >>> session = pennon.Session()
+        >>> before = session.size_bytes()
+        >>> pennon.dataset("memory://session-size", session=session).to_table().num_rows
+        3
+        >>> session.size_bytes() > before
+        True
+        """
         return self._native.size_bytes()
 
     def index_cache_size_bytes(self) -> int:
@@ -73,7 +85,15 @@ class Session:
         return 0
 
     def is_same_as(self, other: Session) -> bool:
-        """Whether both are the same caches."""
+        """Whether both are the same caches.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> session = pennon.Session()
+        >>> session.is_same_as(session), session.is_same_as(pennon.Session())
+        (True, False)
+        """
         native = native_session(other)
         return native is not None and self._native.is_same_as(native)
 

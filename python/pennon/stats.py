@@ -81,7 +81,19 @@ class IOStats(NamedTuple):
 
 
 def process_counters() -> Counters:
-    """What all tables of this process counted."""
+    """What all tables of this process counted.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.stats import process_counters
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://process-counters", mode="overwrite")
+    >>> before = process_counters().rows_decoded
+    >>> table.to_table().num_rows
+    3
+    >>> process_counters().rows_decoded - before
+    3
+    """
     return Counters._of(_native.process_counters())
 
 

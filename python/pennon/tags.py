@@ -62,7 +62,16 @@ class Tags(Named):
         return panel(f"Tags of {self._uri}", {"tags": len(found)}, grid)
 
     def list(self) -> dict[str, Tag]:
-        """All tags by name."""
+        """All tags by name.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-list", mode="overwrite")
+        >>> table.tags.create("gold", 1)
+        >>> table.tags.list()["gold"]["version"]
+        1
+        """
         return {name: _tag(parts) for name, parts in self._native.list().items()}
 
     def list_ordered(self, order: Order | None = None) -> builtins.list[tuple[str, Tag]]:
@@ -72,13 +81,31 @@ class Tags(Named):
         ----------
         order
             `"desc"` (default) or `"asc"`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-ordered", mode="overwrite")
+        >>> table.tags.create("b", 1)
+        >>> table.tags.create("a", 1)
+        >>> [name for name, _ in table.tags.list_ordered("asc")]
+        ['a', 'b']
         """
         return [
             (name, _tag(parts)) for name, parts in self._native.list_ordered("desc" if order is None else order)
         ]
 
     def get_version(self, tag: str) -> int:
-        """The version that a tag names."""
+        """The version that a tag names.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-get", mode="overwrite")
+        >>> table.tags.create("gold", 1)
+        >>> table.tags.get_version("gold")
+        1
+        """
         return self._native.get_version(tag)
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
@@ -92,19 +119,59 @@ class Tags(Named):
             There is no such version.
         pennon.InvalidInputError
             The name is empty or holds characters other than letters, digits, `.`, `-` and `_`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-create", mode="overwrite")
+        >>> table.tags.create("gold")
+        >>> pennon.dataset("memory://tags-create", version="gold").version
+        1
         """
         self._native.create(tag, reference)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
-        """Point a tag at another version."""
+        """Point a tag at another version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-update", mode="overwrite")
+        >>> table.tags.create("gold")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.tags.update("gold", 2)
+        >>> table.tags.get_version("gold")
+        2
+        """
         self._native.update(tag, reference)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag."""
+        """Remove a tag.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-delete", mode="overwrite")
+        >>> table.tags.create("gold")
+        >>> table.tags.delete("gold")
+        >>> table.tags.list()
+        {}
+        """
         self._native.delete(tag)
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
-        """Replace the metadata of a tag."""
+        """Replace the metadata of a tag.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-metadata", mode="overwrite")
+        >>> table.tags.create("gold", 1)
+        >>> table.tags.replace_metadata("gold", {"by": "ada"})
+        >>> table.tags.list()["gold"]["metadata"]
+        {'by': 'ada'}
+        """
         self._native.replace_metadata(tag, metadata)
 
 

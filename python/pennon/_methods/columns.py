@@ -38,7 +38,16 @@ class ColumnMethods(ScanMethods):
         return Bitmap(fragment.id for fragment in self._native.fragments)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
-        """The fragments in the table's order."""
+        """The fragments in the table's order.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://get-fragments", mode="overwrite", max_rows_per_file=2)
+        >>> [fragment.count_rows() for fragment in table.get_fragments()]
+        [2, 1]
+        """
         if filter is not None:
             raise InvalidInputError("get_fragments takes no filter: fragments are not partitions")
         return [LanceFragment(self, fragment) for fragment in self._native.fragments]
@@ -48,7 +57,18 @@ class ColumnMethods(ScanMethods):
         return iter(self.get_fragments(filter))
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment with this id; `None` if the version has no such fragment."""
+        """The fragment with this id; `None` if the version has no such fragment.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://get-fragment", mode="overwrite", max_rows_per_file=2)
+        >>> table.get_fragment(1).to_table()["a"].to_pylist()
+        [3]
+        >>> table.get_fragment(7) is None
+        True
+        """
         found = self._native.fragment(fragment_id)
         return None if found is None else LanceFragment(self, found)
 

@@ -15,11 +15,29 @@ class CommitMethods(TableMethods):
     """The methods of `LanceDataset` for transactions, config and metadata."""
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version; `None` if it was not kept."""
+        """The transaction that made a version; `None` if it was not kept.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://read-transaction", mode="overwrite")
+        >>> type(table.read_transaction(1).operation).__name__
+        'Overwrite'
+        """
         return commits.read(self._native, version)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of the newest versions up to this one, newest first; only its own if detached."""
+        """The transactions of the newest versions up to this one, newest first; only its own if detached.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://get-transactions", mode="overwrite")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> [type(one.operation).__name__ for one in table.get_transactions()]
+        ['Delete', 'Overwrite']
+        """
         return commits.newest(self._native, recent_transactions)
 
     def migrate_manifest_paths_v2(self) -> None:
@@ -33,7 +51,17 @@ class CommitMethods(TableMethods):
     # Config and metadata.
 
     def config(self) -> dict[str, str]:
-        """Settings kept in the table."""
+        """Settings kept in the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://config", mode="overwrite")
+        >>> table.update_config({"owner": "ada"})
+        {'owner': 'ada'}
+        >>> table.config()
+        {'owner': 'ada'}
+        """
         return self._native.config
 
     @property
@@ -81,16 +109,44 @@ class CommitMethods(TableMethods):
         return self.config()
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove settings, and move to the new version."""
+        """Remove settings, and move to the new version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delete-config", mode="overwrite")
+        >>> _ = table.update_config({"owner": "ada"})
+        >>> table.delete_config_keys(["owner"])
+        >>> table.config()
+        {}
+        """
         self._native.update_map("config", dict.fromkeys(keys), False)
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the metadata of the table, and move to the new version; as `update_config`."""
+        """Change the metadata of the table, and move to the new version; as `update_config`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://update-metadata", mode="overwrite")
+        >>> table.update_metadata({"source": "sensors"})
+        {'source': 'sensors'}
+        >>> table.metadata
+        {'source': 'sensors'}
+        """
         self._native.update_map("table", commits.updates(values), replace)
         return self.metadata
 
     def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the metadata of the schema, and move to the new version; as `update_config`."""
+        """Change the metadata of the schema, and move to the new version; as `update_config`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://update-schema-metadata", mode="overwrite")
+        >>> table.update_schema_metadata({"unit": "mm"})
+        {'unit': 'mm'}
+        """
         self._native.update_map("schema", commits.updates(values), replace)
         return self.schema_metadata
 
@@ -103,6 +159,14 @@ class CommitMethods(TableMethods):
         ------
         pennon.InvalidInputError
             There is no such field.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://update-field-metadata", mode="overwrite")
+        >>> table.update_field_metadata({"a": {"unit": "mm"}})
+        >>> table.schema.field("a").metadata
+        {b'unit': b'mm'}
         """
         updates = {path: commits.updates(values) for path, values in field_updates.items()}
         self._native.update_field_metadata(updates, replace)

@@ -44,6 +44,15 @@ class HistoryMethods(TableMethods):
         ------
         pennon.InvalidInputError
             The two ends are missing, or only one of them is given.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta", mode="overwrite")
+        >>> table.update({"a": "9"}, where="a = 2")
+        {'num_rows_updated': 1}
+        >>> table.delta(1).get_updated_rows().read_all()["a"].to_pylist()
+        [9]
         """
         return DatasetDelta._between(self, compared_against, begin_version, end_version)
 

@@ -407,6 +407,15 @@ class IndexMethods(TableMethods):
         pennon.CommitConflictError
             Others made or changed an index of the name since this version. After `checkout_latest` it can be
             dropped.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://drop-index", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.drop_index("a_idx")
+        >>> table.has_index
+        False
         """
         self._native = _native.drop_index(self._native, name)
 
@@ -429,7 +438,16 @@ class IndexMethods(TableMethods):
         return [segment for index in _native.describe_indices(self._native) for segment in information(index)]
 
     def describe_indices(self) -> list[IndexDescription]:
-        """The indices of this version by name, each with its segments."""
+        """The indices of this version by name, each with its segments.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://describe-indices", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> [(one.name, one.num_rows_indexed) for one in table.describe_indices()]
+        [('a_idx', 3)]
+        """
         return [IndexDescription._of(index) for index in _native.describe_indices(self._native)]
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
@@ -501,6 +519,13 @@ class IndexMethods(TableMethods):
         ------
         pennon.NotFoundError
             No index has this name. It is also a `RuntimeError`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://prewarm-index", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.prewarm_index("a_idx")
         """
         ignored(with_position=with_position or None, index_segments=index_segments)
         _native.prewarm_index(self._native, name)

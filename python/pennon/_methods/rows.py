@@ -247,7 +247,15 @@ class RowMethods(ScanMethods):
     def sample(
         self, num_rows: int, columns: Columns | None = None, randomize_order: bool = True, **kwargs: Any
     ) -> pa.Table:
-        """Distinct random rows, in random order or in that of the table."""
+        """Distinct random rows, in random order or in that of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sample", mode="overwrite")
+        >>> table.sample(2).num_rows
+        2
+        """
         refuse_unknown("sample", (), kwargs)
         positions = random.sample(range(self.count_rows()), num_rows)
         return self.take(positions if randomize_order else sorted(positions), columns)

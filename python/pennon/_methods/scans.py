@@ -251,7 +251,15 @@ fast_search
         strict_indices: bool | None = None,
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows batch by batch; options as in `scanner`. The iterator has a `schema`."""
+        """Read the rows batch by batch; options as in `scanner`. The iterator has a `schema`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://to-batches", mode="overwrite")
+        >>> [batch.num_rows for batch in table.to_batches(filter="a > 1", batch_size=1)]
+        [1, 1]
+        """
         options = given(
             columns=columns,
             filter=filter,
@@ -310,6 +318,13 @@ fast_search
         """Read the rows into a pandas frame.
 
         Options as in `scanner`; `blob_mode` and the others as in [LanceScanner][pennon.LanceScanner.to_pandas].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://to-pandas", mode="overwrite")
+        >>> table.to_pandas()["a"].tolist()
+        [1, 2, 3]
         """
         options = given(
             columns=columns,
@@ -347,6 +362,13 @@ fast_search
         """Number of rows, or of the rows that match `filter`; other options are those of `scanner`.
 
         Without a filter no data is read.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://count-rows", mode="overwrite")
+        >>> table.count_rows(), table.count_rows("a > 1")
+        (3, 2)
         """
         if filter is None and not kwargs:
             return self._native.num_rows
@@ -369,7 +391,15 @@ fast_search
         return SqlQueryBuilder(self, sql)
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
-        """The first rows; options as in `scanner`."""
+        """The first rows; options as in `scanner`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://head", mode="overwrite")
+        >>> table.head(2)["a"].to_pylist()
+        [1, 2]
+        """
         return self.to_table(limit=num_rows, **kwargs)
 
     def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
@@ -379,6 +409,13 @@ fast_search
         ------
         pennon.InvalidInputError
             `start` is negative, or `end` is before it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://slice", mode="overwrite")
+        >>> table.slice(1, 3)["a"].to_pylist()
+        [2, 3]
         """
         if start < 0:
             raise InvalidInputError(f"start must be non-negative, got {start}")

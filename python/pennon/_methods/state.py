@@ -51,12 +51,31 @@ class StateMethods(TableMethods):
 
     @property
     def latest_version(self) -> int:
-        """The newest version of the table, looked up at each call."""
+        """The newest version of the table, looked up at each call.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://latest-version", mode="overwrite")
+        >>> other = pennon.dataset("memory://latest-version")
+        >>> other.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.version, table.latest_version
+        (1, 2)
+        """
         return self._native.latest_version()
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, and the system columns that the default scan options add."""
+        """The columns, and the system columns that the default scan options add.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://schema", mode="overwrite")
+        >>> table.schema
+        a: int64
+        """
         schema = self._native.schema
         for option, name in _SYSTEM_COLUMNS.items():
             if self._default_scan_options.get(option):
@@ -65,17 +84,43 @@ class StateMethods(TableMethods):
 
     @property
     def lance_schema(self) -> LanceSchema:
-        """The columns with their field ids."""
+        """The columns with their field ids.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://lance-schema", mode="overwrite")
+        >>> [(field.name(), field.id()) for field in table.lance_schema.fields()]
+        [('a', 0)]
+        """
         return LanceSchema._of(self._native.lance_schema)
 
     @property
     def data_storage_version(self) -> str:
-        """Version of the data files, such as `"2.2"`."""
+        """Version of the data files, such as `"2.2"`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://version-21", mode="overwrite", data_storage_version="2.1")
+        >>> table.data_storage_version
+        '2.1'
+        """
         return self._native.data_storage_version
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows keep their ids when they move."""
+        """Whether rows keep their ids when they move.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://stable-ids", mode="overwrite", enable_stable_row_ids=False)
+        >>> table.has_stable_row_ids
+        False
+        """
         return self._native.has_stable_row_ids
 
     @property
@@ -85,7 +130,15 @@ class StateMethods(TableMethods):
 
     @property
     def stats(self) -> LanceStats:
-        """Figures about the table."""
+        """Figures about the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://stats", mode="overwrite")
+        >>> table.stats.dataset_stats()
+        {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
+        """
         return LanceStats(self._native)
 
     def session(self) -> Session:
@@ -147,6 +200,13 @@ class StateMethods(TableMethods):
         """Look for damage: in this version down to its rows, in the others for files that are missing.
 
         The same as [verify][pennon.verify] of its URI.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://verify-method", mode="overwrite")
+        >>> table.verify().ok
+        True
         """
         with Reporter("verify", progress) as report:
             return VerifyReport._of(_native.verify(self._native, data, report.counts))

@@ -71,7 +71,16 @@ class UpdateMethods(TableMethods):
         return {"num_deleted_rows": deleted}
 
     def truncate_table(self) -> None:
-        """Delete all rows; the schema is kept."""
+        """Delete all rows; the schema is kept.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://truncate", mode="overwrite")
+        >>> table.truncate_table()
+        >>> table.count_rows(), table.schema.names
+        (0, ['a'])
+        """
         self._native.truncate()
 
     def update(

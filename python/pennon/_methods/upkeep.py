@@ -23,7 +23,16 @@ class UpkeepMethods(TableMethods):
     """The methods of `LanceDataset` that manage its files."""
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """Further roots of the files of this version, by id."""
+        """Further roots of the files of this version, by id.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://base-paths", mode="overwrite")
+        >>> _ = table.add_bases([pennon.DatasetBasePath("memory://cold", name="cold")])
+        >>> [base.name for base in table.base_paths().values()]
+        ['cold']
+        """
         return {base["id"]: DatasetBasePath(**base) for base in _native.base_paths(self._native)}
 
     def add_bases(
@@ -252,6 +261,13 @@ class UpkeepMethods(TableMethods):
         ------
         pennon.NotFoundError
             There is no such table, unless `ignore_not_found` is true.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://drop", mode="overwrite")
+        >>> pennon.LanceDataset.drop("memory://drop")
+        >>> pennon.LanceDataset.drop("memory://drop", ignore_not_found=True)
         """
         uri = os.fspath(base_uri)
         with located(uri):

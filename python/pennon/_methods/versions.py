@@ -24,11 +24,30 @@ class VersionMethods(TableMethods):
 
     @property
     def tags(self) -> Tags:
-        """The tags of the table."""
+        """The tags of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tags-of", mode="overwrite")
+        >>> table.tags.create("gold", 1)
+        >>> table.checkout_version("gold").version
+        1
+        """
         return Tags(self._native)
 
     def versions(self) -> list[Version]:
-        """All versions, oldest first; timestamps are naive and local."""
+        """All versions, oldest first; timestamps are naive and local.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://versions", mode="overwrite")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> [one["version"] for one in table.versions()]
+        [1, 2]
+        """
         return Versions(_version(entry) for entry in self._native.versions())
 
     def get_version(self) -> Version:
@@ -42,12 +61,33 @@ class VersionMethods(TableMethods):
         ------
         pennon.NotFoundError
             There is no such version or tag.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://checkout", mode="overwrite")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.checkout_version(1).count_rows(), table.count_rows()
+        (3, 2)
         """
         with located(self._native.uri, version):
             return self._like(self._native.checkout(version))
 
     def checkout_latest(self) -> None:
-        """Move to the newest version."""
+        """Move to the newest version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://checkout-latest", mode="overwrite")
+        >>> other = pennon.dataset("memory://checkout-latest")
+        >>> other.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.checkout_latest()
+        >>> table
+        LanceDataset('memory://checkout-latest', version=2, rows=2)
+        """
         self._native.checkout_latest()
 
     def restore(self) -> None:
@@ -91,11 +131,30 @@ class VersionMethods(TableMethods):
 
     @property
     def branches(self) -> Branches:
-        """The branches of the table."""
+        """The branches of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://branches-of", mode="overwrite")
+        >>> _ = table.create_branch("trial")
+        >>> list(table.branches.list())
+        ['trial']
+        """
         return Branches(self._native)
 
     def version_refs(self) -> list[VersionRef]:
-        """The numbers of all versions of this branch, oldest first; reads no manifest."""
+        """The numbers of all versions of this branch, oldest first; reads no manifest.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://version-refs", mode="overwrite")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.version_refs()
+        [{'version': 1}, {'version': 2}]
+        """
         return [{"version": version} for version in _native.version_refs(self._native)]
 
     def create_branch(
@@ -127,6 +186,16 @@ class VersionMethods(TableMethods):
             The branch exists.
         pennon.NotFoundError
             There is no such version.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://create-branch", mode="overwrite")
+        >>> trial = table.create_branch("trial")
+        >>> trial.delete("a > 1")
+        {'num_deleted_rows': 2}
+        >>> trial.count_rows(), table.count_rows()
+        (1, 3)
         """
         ignored(storage_options=storage_options)
         return self._like(_native.create_branch(self._native, branch, reference))
@@ -181,6 +250,13 @@ class VersionMethods(TableMethods):
         """Make a table at another location whose first version is a version of this one, with copies of its files.
 
         Parameters and errors as for `shallow_clone`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://deep-clone", mode="overwrite")
+        >>> table.deep_clone("memory://deep-copy", 1).count_rows()
+        3
         """
         return _clone(self, target_path, reference, storage_options, False, kwargs)
 

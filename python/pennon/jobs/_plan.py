@@ -98,7 +98,17 @@ class JobPlan:
 
     @property
     def tasks(self) -> list[Task]:
-        """The tasks, by number. Raises `InvalidInputError` if their number is open; see `task`."""
+        """The tasks, by number. Raises `InvalidInputError` if their number is open; see `task`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-tasks", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> [task.number for task in plan.tasks]
+        [0]
+        """
         if self.num_tasks is None:
             raise InvalidInputError("The plan does not say how many tasks there are: make them by task(number)")
         return [self.task(number) for number in range(self.num_tasks)]
@@ -128,6 +138,16 @@ class JobPlan:
             Another writer changed rows since the version of the plan. If it is retryable, use `renew`.
         pennon.AlreadyExistsError
             The job makes a table, in mode create, and there is one.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-commit", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> report = plan.commit([task.run() for task in plan.tasks])
+        >>> report.rows, report.dataset.count_rows()
+        (2, 1)
         """
         table = pinned(self._connection, self.uuid, self.uri, self.version)._native if self.version else None
         done = [result._native for result in results]
@@ -147,6 +167,19 @@ class JobPlan:
         ------
         pennon.InvalidInputError
             The job is committed: `commit` gives its answer again. Or a result belongs to another plan.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-renew", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> results = [task.run() for task in plan.tasks]
+        >>> table.delete("a = 2")
+        {'num_deleted_rows': 1}
+        >>> again = plan.renew(results)
+        >>> again.version, again.commit([task.run() for task in again.tasks]).rows
+        (2, 1)
         """
         read = pinned(self._connection, self.uuid, self.uri, self.version)._native
         newest = self._connection.open(self.uri)
@@ -157,7 +190,17 @@ class JobPlan:
         return JobPlan(self._native.renew(read, newest._native, done), self._connection, self._function)
 
     def json(self) -> str:
-        """The plan as JSON, without storage options and without the function of new columns."""
+        """The plan as JSON, without storage options and without the function of new columns.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-json", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> jobs.JobPlan.from_json(plan.json()).uuid == plan.uuid
+        True
+        """
         return self._native.to_json()
 
     @staticmethod

@@ -67,6 +67,16 @@ def plan_scan(
     ------
     pennon.InvalidInputError
         A column is unknown or the filter is invalid.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> data = {"a": [1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://job-scan", mode="overwrite", max_rows_per_file=2)
+    >>> plan = jobs.plan_scan(table, filter="a > 1")
+    >>> sorted(a for task in plan.tasks for batch in task.to_batches() for a in batch["a"].to_pylist())
+    [2, 3]
     """
     work = {
         "columns": list(columns.items()) if isinstance(columns, Mapping) else columns and list(columns),
@@ -149,7 +159,18 @@ def plan_delete(
     storage_options: Mapping[str, str] | None = None,
     durability: Durability | None = None,
 ) -> JobPlan:
-    """Divide the deletion of the rows for which a predicate is true; other parameters as in `plan_scan`."""
+    """Divide the deletion of the rows for which a predicate is true; other parameters as in `plan_scan`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> data = {"a": [1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://job-delete", mode="overwrite", max_rows_per_file=2)
+    >>> plan = jobs.plan_delete(table, "a > 1")
+    >>> jobs.run(plan).rows
+    2
+    """
     return _planned(table, {"delete": {"predicate": predicate}}, tasks, bytes_per_task, storage_options, durability)
 
 
@@ -173,6 +194,16 @@ def plan_update(
         Predicate of the rows; all rows without one.
     table, tasks, bytes_per_task, storage_options, durability
         As in `plan_scan` and `plan_append`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> data = {"a": [1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://job-update", mode="overwrite", max_rows_per_file=2)
+    >>> plan = jobs.plan_update(table, {"a": "a * 2"}, where="a > 1")
+    >>> jobs.run(plan).dataset.to_table()["a"].to_pylist()
+    [1, 4, 6]
     """
     work = {"assignments": sorted(updates.items()), "predicate": where}
     return _planned(table, {"update": work}, tasks, bytes_per_task, storage_options, durability)
@@ -365,6 +396,16 @@ def plan_add_columns(
     ------
     pennon.InvalidInputError
         An expression does not parse, or the table has the column already.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> data = {"a": [1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://job-columns", mode="overwrite", max_rows_per_file=2)
+    >>> plan = jobs.plan_add_columns(table, {"b": "a + 1"})
+    >>> jobs.run(plan).dataset.to_table()["b"].to_pylist()
+    [2, 3, 4]
     """
     if isinstance(transforms, Mapping):
         work = {"expressions": {"expressions": list(transforms.items()), "batch_size": batch_size}}
@@ -457,6 +498,16 @@ def plan_compaction(
         `max_seconds` and `partial_progress`.
     storage_options, durability
         As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> data = {"a": [1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://job-compaction", mode="overwrite", max_rows_per_file=2)
+    >>> plan = jobs.plan_compaction(table)
+    >>> len(jobs.run(plan).dataset.get_fragments())
+    1
     """
     for name in ("num_threads", "max_seconds", "partial_progress"):
         if options.get(name) is not None:

@@ -234,11 +234,31 @@ class Task:
         return TaskResult(self._native.write(native, to_input(rows), all_rows, request))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of a task that reads some, as those of scans do. Raises `InvalidInputError` for others."""
+        """The rows of a task that reads some, as those of scans do. Raises `InvalidInputError` for others.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-batches", mode="overwrite")
+        >>> (task,) = jobs.plan_scan(table, filter="a > 1").tasks
+        >>> [batch.num_rows for batch in task.to_batches()]
+        [2]
+        """
         yield from self._native.scan(self._open()._native).batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The same rows as a reader with their schema."""
+        """The same rows as a reader with their schema.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-reader", mode="overwrite")
+        >>> (task,) = jobs.plan_scan(table, filter="a > 1").tasks
+        >>> task.to_reader().read_all()["a"].to_pylist()
+        [2, 3]
+        """
         import pyarrow as pa
 
         batches = self._native.scan(self._open()._native).batches()
@@ -253,7 +273,17 @@ class Task:
         return pinned(self._connection, self._native.uuid, self.uri, self.version)
 
     def json(self) -> str:
-        """The task as JSON, without storage options and without the function of new columns."""
+        """The task as JSON, without storage options and without the function of new columns.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-json", mode="overwrite")
+        >>> (task,) = jobs.plan_scan(table, filter="a > 1").tasks
+        >>> jobs.Task.from_json(task.json()).number
+        0
+        """
         return self._native.to_json()
 
     @staticmethod
