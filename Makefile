@@ -53,6 +53,7 @@ help:
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    the site, in .build/site"
+	@echo "make docs-browser  the site in Chromium: pages render, the search finds"
 	@echo "make docs-rust  Rust documentation in target/doc"
 	@echo "make clean   remove .venv, .build, dist and caches"
 
@@ -187,7 +188,7 @@ fmt: $(VENV)/.check
 	$(BIN)/ruff format --quiet .
 
 .PHONY: check
-check: lint $(VENV)/.wheel
+check: lint docs $(VENV)/.wheel
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
@@ -232,6 +233,10 @@ bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
 docs: .build/docs/.installed
 	NO_MKDOCS_2_WARNING=1 .build/docs/bin/python -m mkdocs build --strict --quiet
 	@echo "open .build/site/index.html"
+
+.PHONY: docs-browser
+docs-browser: docs .build/docs/.browser
+	.build/docs/bin/python tests/browser.py
 
 .PHONY: docs-rust
 docs-rust: | toolchain
@@ -283,6 +288,10 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 .build/docs/.installed: requirements/docs.txt requirements/constraints.txt | $(VENV)/.made
 	$(PY) -m venv .build/docs
 	.build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
+.build/docs/.browser: requirements/browser.txt requirements/constraints.txt | .build/docs/.installed
+	.build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/browser.txt
 	@touch $@
 
 $(VENV)/.java: requirements/java_home.py | $(VENV)/.demo

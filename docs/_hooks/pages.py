@@ -1,8 +1,8 @@
 """Pages of the site that are files elsewhere in the repository, and links between them and those of `docs/`.
 
-Links in the sources are those of the repository, so that they work where it is browsed: `../ARCHITECTURE.md` in a page of
-`docs/`, `docs/spark.md` in the changelog. They are written again as links of the site. One that leads to a file that is
-no page is a warning, which `--strict` makes an error.
+Links in the sources are those of the repository, so that they work where it is browsed: `../ARCHITECTURE.md` in a
+page of `docs/`, `docs/spark.md` in the changelog. They are written again as links of the site. One that leads to a
+file that is no page is a warning, which `--strict` makes an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ELSEWHERE = {
     "spark-plugin/README.md": "spark-plugin.md",
 }
 PROGRAMS = tuple(f"examples/{path.name}" for path in sorted((ROOT / "examples").glob("*.py")))
-PAGES = ELSEWHERE | {program: f"{program.removesuffix('.py')}.md" for program in PROGRAMS} | {"README.md": "index.md"}
+PAGES = ELSEWHERE | {path: f"{path.removesuffix('.py')}.md" for path in PROGRAMS} | {"README.md": "index.md"}
 SOURCES = {page: source for source, page in PAGES.items() if source != "README.md"}
 FENCE = re.compile(r"^(```+|~~~+).*?^\1`*[ \t]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")

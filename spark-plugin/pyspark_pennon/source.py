@@ -31,7 +31,8 @@ _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 class DefaultSource(DataSource):
     """Lance tables by URI: `spark.read.format("pennon").load(uri)`.
 
-    The options are those of [read][pyspark_pennon.read] and [write][pyspark_pennon.write]. Nothing has to be registered.
+    The options are those of [read][pyspark_pennon.read] and [write][pyspark_pennon.write]. Nothing has to be
+    registered.
     """
 
     @classmethod

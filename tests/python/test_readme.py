@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from pathlib import Path
 
 import pytest
+from support import documents
 
 README = Path(__file__).parents[2] / "README.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def tour() -> str:
-    """The first Python block; those of Spark need a session."""
-    blocks = BLOCK.findall(README.read_text())
-    return next(block for block in blocks if "import pennon" in block)
-
-
-def promised(line: str) -> str | None:
-    """The value that a comment promises for the expression before it; text may follow after a colon."""
-    parts = line.partition("  # ")[2].split(": ")
-    for end in range(len(parts), 0, -1):
-        value = ": ".join(parts[:end])
-        try:
-            ast.literal_eval(value)
-        except (SyntaxError, ValueError):
-            continue
-        return value
-    return None
+    """The first Python block."""
+    return next(block for block in documents.blocks(README) if "import pennon" in block)
 
 
 def test_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code = tour()
-    lines = code.splitlines()
-    names: dict[str, object] = {}
-    checked = 0
-    for node in ast.parse(code).body:
-        value = promised(lines[node.end_lineno - 1]) if isinstance(node, ast.Expr) else None
-        part = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-        if value is None:
-            exec(part, names)
-        else:
-            assert eval(part, names) == ast.literal_eval(value), part
-            checked += 1
-    assert checked >= 6
+    assert documents.run(tour(), {}) >= 6
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("f()  # 3", "3"),
+        ("f()  # {'a': 1}: of all rows", "{'a': 1}"),
+        ("f()  # ['a', 'b']: first: second", "['a', 'b']"),
+        ("f()  # a remark", None),
+        ("f()", None),
+    ],
+)
+def test_promises_are_found(line: str, value: str | None) -> None:
+    assert documents.promised(line) == value
+
+
+def test_decorators_are_run() -> None:
+    assert (
+        documents.run("import functools\n@functools.cache\ndef f():\n    return []\nf() is f()  # True\n", {}) == 1
+    )
+
+
+def test_a_promise_that_is_not_kept_is_an_error() -> None:
+    assert documents.run("a = 1\na + 1  # 2\n", {}) == 1
+    with pytest.raises(AssertionError, match="gives 2"):
+        documents.run("a = 1\na + 1  # 3\n", {})
