@@ -28,12 +28,11 @@ SITE = Path(__file__).parent.parent / ".build" / "site"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # What a reader looks for, and the page that must be among the first five results.
 QUERIES = {
-    "restore_rows": "reference/dataset/",
-    "upsert": "guides/upserts/",
-    "vacuum": "",
-    "regexp_like": "sql/",
-    "max_requests_in_flight": "options/",
-    "CommitUnknownError": "reference/errors/",
+    "restore_rows": "reference/dataset.html",
+    "upsert": "guides/upserts.html",
+    "regexp_like": "sql.html",
+    "max_requests_in_flight": "options.html",
+    "CommitUnknownError": "reference/errors.html",
 }
 
 
@@ -61,9 +60,9 @@ def check_pages(page: Page, root: str) -> int:
     page.on("request", lambda request: request.url.startswith(root) or wrong.append(f"asks for {request.url}"))
     page.on("response", lambda answer: answer.status < 400 or wrong.append(f"{answer.status}: {answer.url}"))
     page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
-    pages = sorted(path.parent.relative_to(SITE).as_posix() for path in SITE.rglob("index.html"))
+    pages = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if path.name != "404.html")
     for name in pages:
-        page.goto(f"{root}{'' if name == '.' else f'{name}/'}", wait_until="load")
+        page.goto(root + name, wait_until="load")
         if not page.locator("article h1").first.inner_text().strip():
             wrong.append(f"{name} has no heading")
         wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
@@ -76,7 +75,7 @@ def check_pages(page: Page, root: str) -> int:
 def check_search(page: Page, root: str) -> None:
     """Each query has its page among the first results."""
     for query, wanted in QUERIES.items():
-        page.goto(root, wait_until="load")
+        page.goto(f"{root}index.html", wait_until="load")
         page.locator("input.md-search__input").click()
         page.keyboard.type(query)
         results = page.locator(".md-search-result__item > a.md-search-result__link")
@@ -88,9 +87,9 @@ def check_search(page: Page, root: str) -> None:
 
 def check_link(page: Page, root: str) -> None:
     """A name in a docstring leads to its own description."""
-    page.goto(f"{root}reference/dataset/", wait_until="load")
+    page.goto(f"{root}reference/dataset.html", wait_until="load")
     page.locator("article a", has_text="write_dataset").first.click()
-    page.wait_for_url("**/reference/pennon/#pennon.write_dataset")
+    page.wait_for_url("**/reference/pennon.html#pennon.write_dataset")
     assert page.locator("[id='pennon.write_dataset']").first.is_visible()
 
 
@@ -106,6 +105,7 @@ def main() -> int:
         pages = check_pages(page, root)
         check_search(page, root)
         check_link(page, root)
+        check_search(chromium.new_page(), f"{SITE.as_uri()}/")
         chromium.close()
     print(f"{pages} pages render, {len(QUERIES)} queries find their page")
     return 0

@@ -48,6 +48,12 @@ def test_guides_are_short_and_compile(page: Path) -> None:
         compile(block, page.name, "exec")
 
 
+def test_python_of_all_pages_compiles() -> None:
+    pages = [*documents.DOCS.rglob("*.md"), *documents.DOCS.parent.glob("*.md")]
+    compiled = [compile(block, page.name, "exec") for page in pages for block in documents.blocks(page)]
+    assert len(compiled) > 100
+
+
 def test_guides_are_in_the_navigation() -> None:
     navigation = (documents.DOCS.parent / "mkdocs.yml").read_text()
     assert len(GUIDES) == 12

@@ -141,6 +141,17 @@ def test_pages_are_in_the_navigation() -> None:
         assert str(page.relative_to(documents.DOCS)) in navigation, page
 
 
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_links_in_the_repository_lead_to_files() -> None:
+    """As a reader of the repository follows them; `make docs` checks those of the site, with their anchors."""
+    files = [*ROOT.glob("*.md"), *documents.DOCS.rglob("*.md"), ROOT / "spark-plugin/README.md"]
+    links = [(file, link) for file in files for link in LINK.findall(documents.without_code(file.read_text()))]
+    assert len(links) > 150
+    assert [(str(file), link) for file, link in links if not (file.parent / link).exists()] == []
+
+
 # Functions of SQL.
 
 

@@ -11,6 +11,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def without_code(text: str) -> str:
+    """The text of a page without its blocks of code."""
+    return FENCE.sub("", text)
+
+
 def blocks(page: Path) -> list[str]:
     """The Python blocks of a page."""
     return BLOCK.findall(page.read_text())
