@@ -38,7 +38,18 @@ def auto_cleanup_config(options: AutoCleanupConfig) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CleanupStats:
-    """What a cleanup removed, or would remove."""
+    """What a cleanup removed, or would remove.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from datetime import timedelta
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://cleanup-stats", mode="overwrite")
+    >>> table.truncate_table()
+    >>> stats = table.cleanup_old_versions(timedelta(0))
+    >>> stats.old_versions, stats.bytes_removed > 0
+    (1, True)
+    """
 
     bytes_removed: int
     """Bytes of all removed files, manifests included."""

@@ -72,11 +72,33 @@ class PennonError(Exception):
 
 
 class InvalidInputError(PennonError, ValueError, OSError):
-    """The call was wrong: an argument, option, predicate or name. Change the call."""
+    """The call was wrong: an argument, option, predicate or name. Change the call.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://invalid", mode="overwrite")
+    >>> try:
+    ...     table.delete("b = 1")
+    ... except pennon.InvalidInputError as error:
+    ...     print(str(error)[:17])
+    No field named b.
+    """
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
-    """An argument has a type that the call does not take, or a name that it does not know. Change the call."""
+    """An argument has a type that the call does not take, or a name that it does not know. Change the call.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://invalid-type", mode="overwrite")
+    >>> try:
+    ...     table.delete(1)
+    ... except pennon.InvalidTypeError as error:
+    ...     print(error)
+    predicate must be SQL text or a pyarrow expression, not int
+    """
 
 
 class MissingKeyError(InvalidInputError, KeyError):
@@ -124,11 +146,33 @@ class NoEffectWarning(UserWarning):
 
 
 class NotFoundError(PennonError, ValueError, OSError, KeyError, RuntimeError):
-    """A table, version, tag, index, column or file does not exist."""
+    """A table, version, tag, index, column or file does not exist.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://missing", mode="overwrite")
+    >>> try:
+    ...     table.checkout_version("gold")
+    ... except pennon.NotFoundError as error:
+    ...     print(isinstance(error, ValueError))
+    True
+    """
 
 
 class AlreadyExistsError(PennonError, OSError, ValueError, RuntimeError):
-    """The thing to be created already exists."""
+    """The thing to be created already exists.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://exists", mode="overwrite")
+    >>> try:
+    ...     pennon.write_dataset({"a": [1]}, "memory://exists")
+    ... except pennon.AlreadyExistsError as error:
+    ...     print(isinstance(error, OSError))
+    True
+    """
 
 
 class PositionError(InvalidInputError, IndexError, OverflowError):
@@ -136,7 +180,18 @@ class PositionError(InvalidInputError, IndexError, OverflowError):
 
 
 class SchemaMismatchError(PennonError, OSError, ValueError, TypeError):
-    """The data does not fit the schema of the table; the message names the field and both types."""
+    """The data does not fit the schema of the table; the message names the field and both types.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://mismatch", mode="overwrite")
+    >>> try:
+    ...     table.insert({"b": ["x"]})
+    ... except pennon.SchemaMismatchError as error:
+    ...     print(error.retryable)
+    False
+    """
 
 
 class CommitConflictError(PennonError, OSError):
@@ -179,7 +234,18 @@ class CommitUnknownError(PennonError, OSError):
 
 
 class UnsupportedError(PennonError, NotImplementedError, OSError):
-    """The table, file or option needs something this release does not offer."""
+    """The table, file or option needs something this release does not offer.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://unsupported", mode="overwrite")
+    >>> try:
+    ...     pennon.dataset("memory://unsupported", namespace_client=object())
+    ... except pennon.UnsupportedError as error:
+    ...     print("namespace_client" in str(error))
+    True
+    """
 
 
 class CorruptError(PennonError, OSError, ValueError):

@@ -142,7 +142,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         --------
         >>> import pennon
         >>> data = {"a": [1, 2, 3], "b": [0, 0, 0]}
-        >>> table = pennon.write_dataset(data, "memory://merge-insert", mode="overwrite")
+        >>> table = pennon.write_dataset(data, "memory://merge-new", mode="overwrite")
         >>> merge = table.merge_insert("a").when_not_matched_insert_all()
         >>> merge.execute({"a": [2, 9], "b": [5, 5]})
         {'num_inserted_rows': 1, 'num_updated_rows': 0, 'num_deleted_rows': 0}

@@ -84,6 +84,15 @@ class TableState:
         Bits of the manifest that a row id takes, on average.
     version_bits_per_row
         Bits of the manifest that the two versions of a row take, on average.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://table-state", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> state = table.optimize.compact_files().after
+    >>> state.rows, state.fragments
+    (4, 1)
     """
 
     rows: int
@@ -228,7 +237,17 @@ class CompactionTask:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """The tasks of a compaction. It can be pickled, and turned into JSON by `json`."""
+    """The tasks of a compaction. It can be pickled, and turned into JSON by `json`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://compaction-plan", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> Compaction.plan(table).num_tasks()
+    1
+    """
 
     read_version: int
     tasks: list[CompactionTask]
@@ -318,7 +337,16 @@ class Compaction:
 
 
 class DatasetOptimizer(ExplainsAbsence):
-    """Maintenance of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize]."""
+    """Maintenance of a dataset; see [LanceDataset.optimize][pennon.LanceDataset.optimize].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://optimizer", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> table.optimize.compact_files().fragments_removed
+    2
+    """
 
     def __init__(self, dataset: Handle) -> None:
         self._dataset = dataset

@@ -374,6 +374,14 @@ class LanceScanner(ScannerApi):
     """A planned scan; made by [LanceDataset.scanner][pennon.LanceDataset.scanner].
 
     It can be read several times, and by everything that accepts `__arrow_c_stream__`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scan", mode="overwrite")
+    >>> scan = table.scanner(columns=["a"], filter="a > 1")
+    >>> scan.to_table()["a"].to_pylist()
+    [2, 3]
     """
 
     def __init__(self, dataset: Table, plan: ScanPlan) -> None:

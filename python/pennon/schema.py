@@ -51,6 +51,14 @@ class LanceField:
         Whether the field may hold nulls.
     metadata
         Metadata of the field.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://lance-field", mode="overwrite")
+    >>> (field,) = table.lance_schema.fields()
+    >>> field.name(), field.id(), field.to_arrow()
+    ('a', 0, pyarrow.Field<a: int64>)
     """
 
     name: str

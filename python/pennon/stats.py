@@ -29,7 +29,18 @@ __all__ = [
 
 
 class Counters(NamedTuple):
-    """What was asked of stores and caches since a table was opened, or since the process began."""
+    """What was asked of stores and caches since a table was opened, or since the process began.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://counters-class", mode="overwrite")
+    >>> before = table.counters()
+    >>> table.to_table().num_rows
+    3
+    >>> table.counters().rows_decoded > before.rows_decoded
+    True
+    """
 
     read_requests: int = 0
     """Requests that read: ranges and whole files, sizes, listings."""

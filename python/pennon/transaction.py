@@ -48,6 +48,12 @@ class DatasetBasePath:
         Whether files are in `data/`, `_deletions/` ... below it, or directly in it.
     id
         The number by which files refer to it; by default the commit assigns one.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> pennon.DatasetBasePath("s3://cold/people", name="cold").name
+    'cold'
     """
 
     path: str
@@ -337,6 +343,14 @@ class Transaction:
         Identity of the transaction.
     transaction_properties
         Notes of the writer; the commit message is under `__lance_commit_message`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://transaction", mode="overwrite")
+    >>> transaction = table.read_transaction(1)
+    >>> transaction.read_version, type(transaction.operation).__name__
+    (0, 'Overwrite')
     """
 
     read_version: int

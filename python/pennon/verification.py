@@ -81,7 +81,15 @@ class Leftover:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The result of a verification. `str(report)` is a table for people."""
+    """The result of a verification. `str(report)` is a table for people.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://verify-report", mode="overwrite")
+    >>> pennon.verify("memory://verify-report").ok
+    True
+    """
 
     uri: str
     """URI of the table."""

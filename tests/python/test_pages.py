@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +161,27 @@ def test_functions_that_there_are_not_are_not_listed() -> None:
     listed = set(re.findall(r"^\| `(\w+)\(", (documents.DOCS / "sql.md").read_text(), re.MULTILINE))
     assert {"abs", "regexp_like", "array_has", "json_extract"} <= listed
     assert not listed & {"sum", "row_number", "count"}
+
+
+# Examples of docstrings.
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Names of functions and classes, and their docstrings."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for path in sorted(Path(pennon.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, kinds):
+                yield f"{path.name}:{getattr(node, 'name', 'module')}", ast.get_docstring(node) or ""
+
+
+def test_examples_have_tables_of_their_own() -> None:
+    """Tables in memory last as long as the process: an example that counts versions must not meet another one's."""
+    users: dict[str, set[str]] = {}
+    for name, text in docstrings():
+        for table in re.findall(r"memory://[\w-]+", text):
+            users.setdefault(table, set()).add(name)
+    assert len(users) > 100
+    # These were there before, write in mode "overwrite" and count no versions.
+    shared = {"memory://session", "memory://builder", "memory://files"}
+    assert {table: names for table, names in users.items() if len(names) > 1 and table not in shared} == {}

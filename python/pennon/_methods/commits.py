@@ -56,7 +56,7 @@ class CommitMethods(TableMethods):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://config", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://config-of", mode="overwrite")
         >>> table.update_config({"owner": "ada"})
         {'owner': 'ada'}
         >>> table.config()

@@ -48,7 +48,7 @@ class HistoryMethods(TableMethods):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta-of", mode="overwrite")
         >>> table.update({"a": "9"}, where="a = 2")
         {'num_rows_updated': 1}
         >>> table.delta(1).get_updated_rows().read_all()["a"].to_pylist()

@@ -322,7 +322,7 @@ fast_search
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://to-pandas", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://to-pandas-of", mode="overwrite")
         >>> table.to_pandas()["a"].tolist()
         [1, 2, 3]
         """

@@ -72,7 +72,7 @@ class StateMethods(TableMethods):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://schema", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://schema-of", mode="overwrite")
         >>> table.schema
         a: int64
         """
@@ -135,7 +135,7 @@ class StateMethods(TableMethods):
         Examples
         --------
         >>> import pennon
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://stats", mode="overwrite")
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://stats-of", mode="overwrite")
         >>> table.stats.dataset_stats()
         {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
         """

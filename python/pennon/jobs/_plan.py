@@ -36,6 +36,15 @@ class JobReport:
         of changes of rows.
     verification
         What a verification found.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://job-report", mode="overwrite")
+    >>> report = jobs.run(jobs.plan_delete(table, "a = 1"))
+    >>> report.rows, report.dataset.version
+    (1, 2)
     """
 
     rows: int
@@ -48,7 +57,17 @@ class JobReport:
 
 
 class JobPlan:
-    """A job that is divided into tasks. It can be pickled, and turned into JSON by `json`."""
+    """A job that is divided into tasks. It can be pickled, and turned into JSON by `json`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://job-plan", mode="overwrite")
+    >>> plan = jobs.plan_delete(table, "a = 1")
+    >>> plan.kind, plan.num_tasks, plan.version
+    ('delete', 1, 1)
+    """
 
     __slots__ = ("_connection", "_function", "_native")
 

@@ -35,6 +35,16 @@ class TaskResult:
     """What a task did. It can be pickled, and turned into JSON by `json`.
 
     Holds bitmaps of rows and the metadata of files that were written, never rows.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-result", mode="overwrite")
+    >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}).tasks
+    >>> result = task.run()
+    >>> result.number, result.rows
+    (0, 3)
     """
 
     __slots__ = ("_native",)
@@ -129,7 +139,17 @@ class ChangeFunction:
 
 
 class Task:
-    """A part of a job. It can be pickled, and turned into JSON by `json`."""
+    """A part of a job. It can be pickled, and turned into JSON by `json`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task", mode="overwrite")
+    >>> (task,) = jobs.plan_scan(table).tasks
+    >>> task.to_reader().read_all()["a"].to_pylist()
+    [1, 2, 3]
+    """
 
     __slots__ = ("_connection", "_function", "_native")
 
