@@ -139,6 +139,8 @@ nightly: test
 	# A million steps of programs on whole tables, of which none may differ from the model.
 	PENNON_STEPS=1000000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
 	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
+	# Ten thousand writers that are killed, of which no acknowledged commit may be lost.
+	PENNON_KILLS=10000 LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.kills --seed=$(SEED)
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) \
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) \

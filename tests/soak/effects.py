@@ -212,6 +212,14 @@ def apply_restore(state: State, intent: Intent, _version: int, kept: dict[int, S
     return replace(kept[intent["version"]], next_row=state.next_row)
 
 
+def apply_kept(state: State, _intent: Intent, _version: int, _kept: object) -> State:
+    """What changes no row."""
+    return state
+
+
+apply_compact = apply_index = apply_optimize = apply_config = apply_kept
+
+
 def selection(dice: random.Random, low: int, high: int, most: int) -> Intent:
     """Some keys of a range."""
     first = dice.randrange(low, max(low + 1, high))

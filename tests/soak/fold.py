@@ -7,6 +7,7 @@ writer got as committed is lost.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -16,12 +17,11 @@ from typing import Any
 import lance
 import pennon
 from soak.answers import difference
-from soak.effects import BASE, LINEAGE, CannotApplyError, Row, State, applied
+from soak.effects import BASE, LINEAGE, CannotApplyError, Intent, Row, State, applied
 from soak.journal import Proposal, Tail
 
 # Operations that change no row.
 NEUTRAL = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig")
-STATES = 150
 KINDS = {
     "append": ("Append",),
     "overwrite": ("Overwrite",),
@@ -29,6 +29,10 @@ KINDS = {
     "add_column": ("Merge", "Project"),
     "drop_column": ("Project",),
     "rename_column": ("Project",),
+    "compact": ("Rewrite",),
+    "index": ("CreateIndex",),
+    "optimize": ("CreateIndex",),
+    "config": ("UpdateConfig",),
 }
 OTHERS = ("Delete", "Update", "DataReplacement", "Merge", "Append")
 
@@ -39,6 +43,9 @@ class LostError(Exception):
 
 class Fold:
     """The model of a table and the versions that were compared with it."""
+
+    # Operations that writers do not log, and how many states are kept.
+    unlogged, most_states = NEUTRAL, 150
 
     def __init__(self, uri: str, options: dict[str, str], journals: list[Path], seed: str) -> None:
         self.uri, self.options, self.dice = uri, options, random.Random(f"{seed} fold")
@@ -95,7 +102,7 @@ class Fold:
     def prune(self, tail: Tail, proposal: Proposal) -> None:
         """What a writer left long before it made a version can not be committed any more."""
         for seq, old in [*tail.open.items()]:
-            if seq < proposal.seq - 3 and (old.version is None or old.version < self.version - STATES):
+            if seq < proposal.seq - 3 and (old.version is None or old.version < self.version - self.most_states):
                 self.forgotten(tail.open.pop(seq))
 
     def forgotten(self, proposal: Proposal) -> None:
@@ -138,6 +145,14 @@ class Fold:
             for proposal in tail.open.values():
                 self.forgotten(proposal)
 
+    def all_killed(self) -> int:
+        """After all writers were killed: what they left is never committed. How many intents have no end."""
+        self.end()
+        left = sum(proposal.between is None for tail in self.tails for proposal in tail.open.values())
+        for tail in self.tails:
+            tail.open.clear()
+        return left
+
     def compare(self, version: int) -> None:
         table = self.table.checkout_version(version)
         transaction = table.read_transaction(version)
@@ -146,12 +161,15 @@ class Fold:
         found = Content(table)
         acknowledged = self.pending.pop(version, None)
         if acknowledged is not None:
+            if not is_of(acknowledged.intent, operation, transaction):
+                raise LostError(f"version {version}, {operation}, is not that of {shown(acknowledged)}")
             state = found.completed(applied(before, acknowledged.intent, version, self.states))
             found.same(state, f"version {version}, {operation}: {shown(acknowledged)}")
             self.found[version] = acknowledged, []
         elif operation in NEUTRAL:
             state = before
             found.same(state, f"version {version}, {operation}")
+            self.unacknowledged_neutral(version, operation, transaction)
         else:
             state = self.unacknowledged(version, operation, before, found)
         self.accept(state, version, found)
@@ -171,19 +189,31 @@ class Fold:
         if not fitting:
             lines = "\n  ".join(misfits)
             raise LostError(f"version {version}, {operation}: no open intent makes it; tried\n  {lines}")
-        proposal, state = fitting[0]
-        proposal.version = version
-        self.found[version] = proposal, [other for other, _ in fitting[1:]]
-        self.counts["found without acknowledgement"] += 1
-        return state
+        self.find(version, [proposal for proposal, _ in fitting])
+        return fitting[0][1]
+
+    def unacknowledged_neutral(self, version: int, operation: str, transaction: Any) -> None:
+        fitting = [p for p in self.candidates(operation) if is_of(p.intent, operation, transaction)]
+        fitting = [p for p in fitting if p.between is None or p.between[0] < version <= p.between[1]]
+        if fitting:
+            # The first one that must be found, if there is one.
+            self.find(version, sorted(fitting, key=lambda p: math.inf if p.between is None else p.between[1]))
+        elif operation not in self.unlogged:
+            raise LostError(f"version {version}, {operation}: no open intent makes it")
+
+    def find(self, version: int, fitting: list[Proposal]) -> None:
+        """Intents without an end of which the first one is taken for that of a version."""
+        fitting[0].version = version
+        self.found[version] = fitting[0], fitting[1:]
+        self.counts["found without acknowledgement"] += fitting[0].between is None
 
     def accept(self, state: State, version: int, found: Content | None) -> None:
         self.states[version] = state
         table = self.table.checkout_version(version) if found is None else found.table
         self.fields[version] = {field.id: field.name for field in table.lance_schema.fields()}
-        self.states.pop(version - STATES, None)
-        self.fields.pop(version - STATES, None)
-        self.found.pop(version - STATES, None)
+        self.states.pop(version - self.most_states, None)
+        self.fields.pop(version - self.most_states, None)
+        self.found.pop(version - self.most_states, None)
 
     def also(self, table: Any, version: int) -> None:
         """The feed since the version before and between two others; what the reference reads."""
@@ -260,6 +290,19 @@ class Fold:
             then = {name: None if at is None else values[at] for name, at in positions.items()}
             expected[id] = [("delete", then)]
         return expected
+
+
+def is_of(intent: Intent, operation: str, transaction: Any) -> bool:
+    """Whether an operation is of the sort of an intent; of those that change no row, whether it is that of it."""
+    kinds = KINDS.get(intent["kind"], OTHERS)
+    if operation not in NEUTRAL:
+        return not set(kinds) & set(NEUTRAL)
+    if intent["kind"] == "config":
+        updates = transaction.operation.config_updates
+        return operation in kinds and updates is not None and updates.updates.get(intent["key"]) == intent["value"]
+    if intent["kind"] == "index":
+        return operation in kinds and intent["name"] in [index.name for index in transaction.operation.new_indices]
+    return operation in kinds
 
 
 def positions_same(positions: dict[str, int | None], new: State) -> bool:

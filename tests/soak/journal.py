@@ -1,6 +1,7 @@
 """What writers of the soak log, each to a file of its own: intents before a commit, and what became of them.
 
-A line is a JSON object. `{"seq", "kind", ...}` is an intent, synced before anything is committed.
+A line is a JSON object. `{"seq", "kind", ...}` is an intent, written before anything is committed. It is synced
+unless all that may happen to a writer is that it is killed: what it wrote until then is in the file.
 `{"ended": seq, "version": v}` says that it was committed as that version, with `null` that it was not;
 a writer that does not learn which version it made says `"between": [a, b]`: one of those after a, up to b.
 An intent without an end may be in the table or not.
@@ -21,7 +22,8 @@ from soak.effects import Intent
 class Journal:
     """The file that a writer appends to."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sync: bool = True) -> None:
+        self.sync = sync
         self.entries = [json.loads(line) for line in whole_lines(path)]
         self.file = path.open("ab")
         self.seq = max((entry.get("seq", 0) for entry in self.entries), default=0)
@@ -31,7 +33,8 @@ class Journal:
     def propose(self, intent: Intent) -> int:
         self.seq += 1
         self.write({"seq": self.seq, **intent})
-        os.fsync(self.file.fileno())
+        if self.sync:
+            os.fsync(self.file.fileno())
         return self.seq
 
     def ended(self, seq: int, version: int | None, **more: Any) -> None:

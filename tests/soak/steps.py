@@ -119,3 +119,27 @@ def keep_optimize(library: Any, table: Any, dice: Any) -> None:
 
 def keep_config(library: Any, table: Any, dice: Any) -> None:
     table.update_config({f"soak.{dice.randrange(5)}": str(dice.randrange(1_000))})
+
+
+# The same as intents: `None` is returned if there was nothing to do, so that nothing was committed.
+
+
+def do_compact(_library: Any, table: Any, intent: Intent, _options: object) -> Any:
+    done = table.optimize.compact_files(target_rows_per_fragment=intent["target"])
+    return table if done.fragments_removed else None
+
+
+def do_index(_library: Any, table: Any, intent: Intent, _options: object) -> Any:
+    table.create_scalar_index(intent["column"], intent["type"], name=intent["name"], replace=True)
+    return table
+
+
+def do_optimize(_library: Any, table: Any, _intent: Intent, _options: object) -> Any:
+    before = table.version
+    table.optimize.optimize_indices()
+    return table if table.version != before else None
+
+
+def do_config(_library: Any, table: Any, intent: Intent, _options: object) -> Any:
+    table.update_config({intent["key"]: intent["value"]})
+    return table
