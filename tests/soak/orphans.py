@@ -50,14 +50,16 @@ def needed(uri: str, options: dict[str, str], files: set[str]) -> set[str]:
         found |= {file for file in files if file.startswith(tuple(indices))} if indices else set()
         # The reference cannot read the transaction of a compaction that moved rows of an index.
         transaction = newest_of_ours.read_transaction(entry["version"])
-        found |= {file for file in files if file.startswith("_transactions/") and transaction.uuid in file}
+        # Not what a writer that was killed left of an attempt that lost.
+        found |= files & {f"_transactions/{transaction.read_version}-{transaction.uuid}.txn"}
     # What a process that was killed has begun. Cleanup leaves all that is in _refs.
     return {file for file in found if file.startswith("_refs/") or not Path(file).name.startswith(".tmp")}
 
 
 def tidied(table: Any, home: Path, options: dict[str, str]) -> None:
-    """Branches and clones of writers that were killed are removed."""
-    for name in table.branches.list():
+    """Branches and clones of writers that were killed are removed, and files of branches that were half removed."""
+    files = listed(table.uri, options)
+    for name in {*table.branches.list(), *(file.split("/")[1] for file in files if file.startswith("tree/"))}:
         table.branches.delete(name)
     if "://" not in table.uri:
         for clone in home.glob("clone-*"):
