@@ -34,7 +34,7 @@ OFTEN = {
     "clone": 0,
 }
 FEWEST, MOST = 150, 500
-# Seconds that the version is old that a writer may still read.
+# Versions are left that are younger than the newest one that was compared, or older by less than so many seconds.
 IN_USE = 4
 INDICES = [("id", "BTREE"), ("n", "BTREE"), ("n", "ZONEMAP"), ("text", "BITMAP"), ("f", "BLOOMFILTER")]
 
@@ -98,7 +98,7 @@ class KilledWriter(Writer):
         self.tags.ended(seq, version or 0)
 
     def side_cleanup(self, table: Any) -> None:
-        """Of versions that were compared, and that no writer may still read."""
+        """Of versions that were compared and that neither a writer nor the checker still reads."""
         _, age = self.checked()
         table.cleanup_old_versions(timedelta(seconds=age + IN_USE), error_if_tagged_old_versions=False)
 

@@ -89,7 +89,9 @@ class Table:
         self.checked()
 
     def checked(self) -> None:
-        entry = {"version": self.fold.version, "time": time.time()}
+        """Tells the writers up to where versions were compared, and when the last of them was committed."""
+        committed = max(path.stat().st_mtime for path in Path(self.uri, "_versions").glob("*.manifest"))
+        entry = {"version": self.fold.version, "time": committed}
         (self.home / "checked").write_text(json.dumps(entry))
 
     def start(self, at: int) -> int:
