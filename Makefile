@@ -38,7 +38,8 @@ SPARK_ENV = SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_P
 .PHONY: help
 help:
 	@echo "make wheel   the wheel, in dist/"
-	@echo "make demo    flights through Spark into a Lance table"
+	@echo "make wheels  wheels for Linux on x86-64 and aarch64, in .build/wheels; WHEEL_TARGETS=... names others"
+	@echo "make demo    flights through Spark into a Lance table; PREBUILT=... is a wheel, and nothing is compiled"
 	@echo "make develop the package, installed as it is in python/: edits of Python need no build"
 	@echo "make quick   lints, types, and the fast tests in Python; ARGS=... is for pytest"
 	@echo "make lint    words, imports, format, types; needs no build"
@@ -62,8 +63,29 @@ help:
 wheel: dist/.built
 	@ls dist/*.whl
 
+# Wheels to publish. Those for Linux are linked by zig against an old C library, that of pyarrow's wheels, whatever machine
+# builds them; those for macOS are built on macOS.
+WHEEL_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+MANYLINUX := manylinux_2_28
+
+.PHONY: wheels
+wheels: $(WHEEL_TARGETS:%=.build/wheels/%/.built)
+	$(PY) requirements/check_wheels.py $(WHEEL_TARGETS:%=.build/wheels/%/*.whl)
+
+.build/wheels/%/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.zig
+	@command -v rustup >/dev/null || { echo "rustup is missing, which installs the standard library of $*: see https://rustup.rs" >&2; exit 1; }
+	rustup target add $*
+	rm -rf $(@D)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --locked --quiet --target $* --out $(@D) \
+		$(if $(findstring linux,$*),--zig --compatibility $(MANYLINUX))
+	$(PY) requirements/neutral_sbom.py $(@D)/*.whl
+	@touch $@
+
+# A wheel that somebody built: make demo PREBUILT=dist/pennon-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl
+PREBUILT ?=
+
 .PHONY: demo
-demo: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.java
+demo: $(if $(PREBUILT),prebuilt,$(VENV)/.wheel) $(VENV)/.plugin $(VENV)/.java
 	@$(SPARK_ENV) $(PY) demo/flights.py --directory .build/demo
 
 .PHONY: develop
@@ -266,6 +288,10 @@ $(VENV)/.maturin: requirements/wheel.txt requirements/constraints.txt | $(VENV)/
 	$(PIP) -r requirements/wheel.txt
 	@touch $@
 
+$(VENV)/.zig: requirements/wheels.txt requirements/wheel.txt requirements/constraints.txt | $(VENV)/.made
+	$(PIP) -r requirements/wheels.txt
+	@touch $@
+
 $(VENV)/.demo: requirements/demo.txt requirements/wheel.txt requirements/constraints.txt | $(VENV)/.made
 	$(PIP) -r requirements/demo.txt
 	@touch $@
@@ -321,6 +347,12 @@ $(VENV)/.wheel: .build/quick/.built | $(VENV)/.demo
 	$(PIP) --no-deps --force-reinstall .build/quick/*.whl
 	@rm -f $(VENV)/.develop
 	@touch $@
+
+.PHONY: prebuilt
+prebuilt: | $(VENV)/.demo
+	@test -f "$(PREBUILT)" || { echo "PREBUILT is $(PREBUILT), expected the path of a wheel" >&2; exit 1; }
+	$(PIP) --no-deps --force-reinstall "$(PREBUILT)"
+	@rm -f $(VENV)/.wheel $(VENV)/.develop
 
 $(VENV)/.plugin: $(PLUGIN_SOURCES) | $(VENV)/.demo
 	$(PIP) --no-deps --no-build-isolation --force-reinstall ./spark-plugin
