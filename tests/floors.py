@@ -44,7 +44,7 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_c_data", "_compatibility", "_expression", "_input", "_logging", "_optional", "_options"],
+        *["_c_data", "_compatibility", "_expression", "_input", "_lazy", "_logging", "_optional", "_options"],
         *["_ordering", "_predicate", "_progress", "_protocols", "_render", "_schema_json", "_text", "_time"],
         *["_readers", "_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
     ],

@@ -17,52 +17,54 @@ Examples
 3
 """
 
-# `pennon.dataset` is a submodule and a function: the function is bound last.
-import pennon.dataset  # noqa: F401  isort: skip
-from pennon import blob, commit, errors, file, fragment, jobs, optimize
+from typing import TYPE_CHECKING
+
 from pennon._compatibility import explain_absent_modules as _explain_absent_modules
-from pennon._compatibility import explain_absent_names as _explain_absent_names
+from pennon._lazy import attach as _attach
 from pennon._logging import set_up as _set_up_logging
-from pennon._native import __version__
-from pennon.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
-from pennon.cleanup import CleanupCandidateFile, CleanupExplanation, CleanupReferencedBranch, CleanupStats
-from pennon.dataset import LanceDataset
-from pennon.errors import (
-    AbsentImportError,
-    AbsentNameError,
-    AlreadyExistsError,
-    CommitConflictError,
-    CommitUnknownError,
-    CorruptError,
-    InternalError,
-    InvalidInputError,
-    InvalidTypeError,
-    MissingKeyError,
-    MissingPackageError,
-    NoEffectWarning,
-    NotFoundError,
-    PennonError,
-    SchemaMismatchError,
-    StoreError,
-    UnsupportedError,
-)
-from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
-from pennon.merge_insert import MergeInsertBuilder
-from pennon.open import dataset
-from pennon.processors import cpu_count, set_cpu_count
 from pennon.processors import set_up as _set_up_processors
-from pennon.progress import IndexProgress
-from pennon.repairing import RepairAction, RepairReport, repair
-from pennon.scanner import LanceScanner, ScannerBuilder
-from pennon.schema import LanceField, LanceSchema, json_to_schema, schema_to_json
-from pennon.scrubbing import ScrubReport, scrub
-from pennon.sealing import SealReport, seal
-from pennon.session import Session
-from pennon.stats import DataStatistics, FieldStatistics, bytes_read_counter, iops_counter
-from pennon.transaction import DatasetBasePath, Index, IndexFile, LanceOperation, Transaction
-from pennon.udf import BatchUDF, batch_udf
-from pennon.verification import VerifyReport, verify
-from pennon.write import write_dataset
+
+if TYPE_CHECKING:
+    from pennon import blob, commit, errors, file, fragment, jobs, optimize
+    from pennon._native import __version__
+    from pennon.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
+    from pennon.cleanup import CleanupCandidateFile, CleanupExplanation, CleanupReferencedBranch, CleanupStats
+    from pennon.dataset import LanceDataset
+    from pennon.errors import (
+        AbsentImportError,
+        AbsentNameError,
+        AlreadyExistsError,
+        CommitConflictError,
+        CommitUnknownError,
+        CorruptError,
+        InternalError,
+        InvalidInputError,
+        InvalidTypeError,
+        MissingKeyError,
+        MissingPackageError,
+        NoEffectWarning,
+        NotFoundError,
+        PennonError,
+        SchemaMismatchError,
+        StoreError,
+        UnsupportedError,
+    )
+    from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
+    from pennon.merge_insert import MergeInsertBuilder
+    from pennon.open import dataset
+    from pennon.processors import cpu_count, set_cpu_count
+    from pennon.progress import IndexProgress
+    from pennon.repairing import RepairAction, RepairReport, repair
+    from pennon.scanner import LanceScanner, ScannerBuilder
+    from pennon.schema import LanceField, LanceSchema, json_to_schema, schema_to_json
+    from pennon.scrubbing import ScrubReport, scrub
+    from pennon.sealing import SealReport, seal
+    from pennon.session import Session
+    from pennon.stats import DataStatistics, FieldStatistics, bytes_read_counter, iops_counter
+    from pennon.transaction import DatasetBasePath, Index, IndexFile, LanceOperation, Transaction
+    from pennon.udf import BatchUDF, batch_udf
+    from pennon.verification import VerifyReport, verify
+    from pennon.write import write_dataset
 
 __all__ = [
     "AbsentImportError",
@@ -139,7 +141,84 @@ __all__ = [
     "write_dataset",
 ]
 
-_explain_absent_names(__name__)
+# The names that are imported above for type checkers. `dataset` is the function, though a module has the name too.
+_attach(
+    __name__,
+    names={
+        "_native": ["__version__"],
+        "blob": ["Blob", "BlobArray", "BlobColumn", "BlobFile", "blob_array", "blob_field"],
+        "cleanup": ["CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch", "CleanupStats"],
+        "dataset": ["LanceDataset"],
+        "errors": [
+            "AbsentImportError",
+            "AbsentNameError",
+            "AlreadyExistsError",
+            "CommitConflictError",
+            "CommitUnknownError",
+            "CorruptError",
+            "InternalError",
+            "InvalidInputError",
+            "InvalidTypeError",
+            "MissingKeyError",
+            "MissingPackageError",
+            "NoEffectWarning",
+            "NotFoundError",
+            "PennonError",
+            "SchemaMismatchError",
+            "StoreError",
+            "UnsupportedError",
+        ],
+        "fragment": ["DataFile", "FragmentMetadata", "LanceFragment"],
+        "merge_insert": ["MergeInsertBuilder"],
+        "open": ["dataset"],
+        "processors": ["cpu_count", "set_cpu_count"],
+        "progress": ["IndexProgress"],
+        "repairing": ["RepairAction", "RepairReport", "repair"],
+        "scanner": ["LanceScanner", "ScannerBuilder"],
+        "schema": ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"],
+        "scrubbing": ["ScrubReport", "scrub"],
+        "sealing": ["SealReport", "seal"],
+        "session": ["Session"],
+        "stats": ["DataStatistics", "FieldStatistics", "bytes_read_counter", "iops_counter"],
+        "transaction": ["DatasetBasePath", "Index", "IndexFile", "LanceOperation", "Transaction"],
+        "udf": ["BatchUDF", "batch_udf"],
+        "verification": ["VerifyReport", "verify"],
+        "write": ["write_dataset"],
+    },
+    modules=[
+        "bitmap",
+        "blob",
+        "branches",
+        "cleanup",
+        "commit",
+        "delta",
+        "errors",
+        "file",
+        "fragment",
+        "indices",
+        "jobs",
+        "merge_insert",
+        "metadata",
+        "open",
+        "optimize",
+        "processors",
+        "progress",
+        "repairing",
+        "scanner",
+        "schema",
+        "scrubbing",
+        "sealing",
+        "session",
+        "sql",
+        "stats",
+        "tags",
+        "transaction",
+        "types",
+        "udf",
+        "verification",
+        "write",
+    ],
+)
 _explain_absent_modules()
 _set_up_logging()
 _set_up_processors()

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+import pennon.blob  # noqa: F401  # registers the Arrow type of blobs
 from pennon import _native
 from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._native import stable_version

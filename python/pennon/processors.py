@@ -1,11 +1,13 @@
-"""How many processors Pennon computes on."""
+"""How many processors Pennon computes on.
+
+If the environment has the number, it is set when the package is imported, which then imports the compiled module.
+"""
 
 from __future__ import annotations
 
 import operator
 import os
 
-from pennon import _native
 from pennon.errors import InvalidInputError
 
 __all__ = ["cpu_count", "set_cpu_count"]
@@ -30,6 +32,8 @@ def cpu_count() -> int:
     1
     >>> pennon.set_cpu_count(before)
     """
+    from pennon import _native
+
     return _native.cpu_count()
 
 
@@ -55,6 +59,8 @@ def set_cpu_count(count: int) -> None:
     number = operator.index(count)
     if not 1 <= number <= _MOST:
         raise InvalidInputError(f"The number of processors is {number}, expected 1 to {_MOST}")
+    from pennon import _native
+
     _native.set_cpu_count(number)
 
 

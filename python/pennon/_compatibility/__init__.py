@@ -7,15 +7,16 @@ reasons that many lines have. `tests/compatibility.py` describes the table. It i
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pennon.errors import AbsentImportError, AbsentNameError
 
-__all__ = ["ExplainsAbsence", "explain_absent_modules", "explain_absent_names"]
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["ExplainsAbsence", "explain_absent_modules", "explain_absent_names", "raise_missing"]
 
 if TYPE_CHECKING:
     # What is absent shall stay unknown to type checkers.
@@ -38,17 +39,22 @@ else:
 
 def explain_absent_names(module: str) -> None:
     """Let a module raise `AbsentNameError` for names that only pylance's module has."""
-    prefix = module.partition(".")[2]
 
     def __getattr__(name: str) -> NoReturn:  # noqa: N807
-        sentence = None if name.startswith("_") else explanation(f"{prefix}.{name}" if prefix else name)
-        if sentence is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        if _is_import(sys._getframe(1)):
-            raise AbsentImportError(sentence, name=name)
-        raise AbsentNameError(sentence, name=name)
+        raise_missing(module, name, sys._getframe(1))
 
     sys.modules[module].__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def raise_missing(module: str, name: str, caller: FrameType) -> NoReturn:
+    """Raise the error for a name that a module does not have, and that this frame looks up."""
+    prefix = module.partition(".")[2]
+    sentence = None if name.startswith("_") else explanation(f"{prefix}.{name}" if prefix else name)
+    if sentence is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    if _is_import(caller):
+        raise AbsentImportError(sentence, name=name)
+    raise AbsentNameError(sentence, name=name)
 
 
 def explain_absent_modules() -> None:
@@ -99,6 +105,9 @@ class _AbsentModules:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]]]:
+    import json
+    from pathlib import Path
+
     parts = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("*.json")}
     reasons = parts.pop("reasons")
     return {name: row for part in parts.values() for name, row in part.items()}, reasons
@@ -122,7 +131,7 @@ def _explain_member(cls: type, name: str) -> None:
             raise AbsentNameError(sentence, name=name)
 
 
-def _is_import(frame: Any) -> bool:
+def _is_import(frame: FrameType) -> bool:
     """Whether the frame is at `from ... import`: Python replaces an AttributeError by an error of its own there."""
     import opcode
 

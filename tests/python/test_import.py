@@ -1,0 +1,176 @@
+"""`import pennon` imports what it needs for that, and everything else when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import pickle
+import statistics
+import subprocess
+import sys
+import time
+
+import pennon
+import pytest
+
+# Milliseconds of `import pennon` in a new process. Here it takes about 10; the machines of tests are busy.
+LIMIT = 60
+HEAVY = ("click", "duckdb", "lance", "numpy", "pandas", "pennon._native", "pyarrow", "rich", "torch")
+
+
+def run(program: str, **environment: str) -> str:
+    """What a program in a new process prints."""
+    command = [sys.executable, "-c", program]
+    settings = {**os.environ, **environment}
+    return subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_what_is_not_imported() -> None:
+    program = (
+        f"import sys; before = set(sys.modules); import pennon; print({{*{HEAVY}}} & set(sys.modules) - before)"
+    )
+    assert run(program) == "set()"
+
+
+@pytest.mark.parametrize("name", ["errors", "NotFoundError", "commit", "LanceOperatoin"])
+def test_errors_need_no_arrow(name: str) -> None:
+    program = f"import sys, pennon; getattr(pennon, {name!r}, 0); print({{*{HEAVY}}} & set(sys.modules))"
+    assert run(program) == "set()"
+
+
+def test_how_long_it_takes() -> None:
+    program = "import time; begin = time.perf_counter(); import pennon; print(1000 * (time.perf_counter() - begin))"
+    times = []
+    for _ in range(4):
+        times += [float(run(program)) for _ in range(3)]
+        if statistics.median(times) < LIMIT:
+            return
+        time.sleep(1)  # somebody else's work
+    pytest.fail(f"import pennon takes {statistics.median(times):.0f} ms, expected less than {LIMIT}")
+
+
+def test_type_checkers_see_what_there_is() -> None:
+    """The imports for type checkers, the names that are imported later and `__all__` are the same."""
+    tree = ast.parse(inspect.getsource(pennon))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    (call,) = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "_attach"
+    )
+    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {node.module: sorted(alias.name for alias in node.names) for node in imports}
+    modules = seen.pop("pennon")
+    assert seen == {f"pennon.{module}": sorted(names) for module, names in given["names"].items()}
+    assert set(modules) <= set(given["modules"])
+    assert pennon.__all__ == sorted([*modules, *(name for names in seen.values() for name in names)])
+
+
+def test_names_are_those_of_their_modules() -> None:
+    for name in pennon.__all__:
+        value = getattr(pennon, name)
+        assert value is vars(pennon)[name]
+        assert not inspect.isclass(value) or value is getattr(sys.modules[value.__module__], name)
+    assert set(pennon.__all__) <= set(dir(pennon))
+    assert {"types", "__name__", "_native"} <= set(dir(pennon))
+
+
+def test_a_star() -> None:
+    assert run("from pennon import *; print(callable(dataset), LanceDataset.__name__)") == "True LanceDataset"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import pennon.dataset; d = pennon.dataset",
+        "import pennon; pennon.dataset; import pennon.dataset as d",
+        "from pennon.dataset import LanceDataset; from pennon import dataset as d",
+        "from pennon import LanceDataset, dataset as d",
+        "import importlib, pennon; importlib.import_module('pennon.dataset'); d = pennon.dataset",
+    ],
+)
+def test_dataset_is_the_function(program: str) -> None:
+    """Though there is a module `pennon.dataset`, which an import would bind to its name in the package."""
+    assert run(f"{program}; print(d.__name__, d.__module__)") == "dataset pennon.open"
+
+
+def test_modules_are_attributes() -> None:
+    program = "import pennon; print(pennon.types.__name__, pennon.stats.IOStats.__name__, pennon.jobs.run.__name__)"
+    assert run(program) == "pennon.types IOStats run"
+
+
+def test_each_module_can_be_the_first() -> None:
+    """No module counts on what others have imported before: each is imported in a process of its own."""
+    program = """
+import os, pkgutil, sys, traceback
+import click, pandas, pyarrow.dataset  # once for all
+import pennon
+for info in pkgutil.walk_packages(pennon.__path__, "pennon."):
+    child = os.fork()
+    if child == 0:
+        try:
+            __import__(info.name)
+        except ModuleNotFoundError as error:
+            os._exit(0 if error.name == "torch" else 1)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(info.name)
+"""
+    assert run(program) == ""
+
+
+@pytest.mark.parametrize("name", ["dataset", "write_dataset", "file", "fragment", "jobs"])
+def test_types_of_columns_are_registered(name: str) -> None:
+    program = (
+        f"import pennon, pyarrow as pa; pennon.{name}; pa.unregister_extension_type('lance.blob.v2'); print('yes')"
+    )
+    assert run(program) == "yes"
+
+
+def test_pickles_name_what_was_not_imported_yet() -> None:
+    pickled = pickle.dumps([pennon.FragmentMetadata(0, [], 1), pennon.NotFoundError("gone"), pennon.dataset])
+    program = f"import pickle; print([type(value).__name__ for value in pickle.loads({pickled!r})])"
+    assert run(program) == "['FragmentMetadata', 'NotFoundError', 'function']"
+
+
+def test_the_package_itself_is_pickled_by_name() -> None:
+    """As Spark does with functions that use it."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    assert pickle.loads(cloudpickle.dumps(pennon)) is pennon
+    counted = pickle.loads(cloudpickle.dumps(lambda: pennon.cpu_count()))
+    assert counted() == pennon.cpu_count()
+
+
+def test_a_name_that_nobody_has() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'pennon' has no attribute 'tabel'$") as caught:
+        pennon.tabel  # noqa: B018
+    assert caught.value.name == "tabel"
+    with pytest.raises(ImportError, match="cannot import name 'tabel' from 'pennon'"):
+        from pennon import tabel  # noqa: F401
+
+
+def test_a_missing_requirement_is_named() -> None:
+    program = """
+import sys
+sys.modules["pyarrow"] = None
+import pennon
+try:
+    pennon.dataset
+except ImportError as error:
+    print(error.name)
+"""
+    assert run(program) == "pyarrow"
+
+
+def test_threads_may_use_it_first() -> None:
+    program = """
+import pennon
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    found = set(pool.map(lambda name: getattr(pennon, name), ["dataset", "LanceDataset", "write_dataset"] * 8))
+print(len(found))
+"""
+    assert run(program) == "3"
