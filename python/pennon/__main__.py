@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-
-from pennon.cli import main
+from collections.abc import Sequence
+from types import ModuleType
+from typing import cast
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, by default those of the process.
+
+    If they are those of the process, Ctrl-C ends it without a word and by the signal, as it ends git: the status in
+    the shell is 130.
+
+    Returns
+    -------
+    int
+        As [main][pennon.cli.main] of `pennon.cli`.
+    """
+    # A shell lets commands in the background ignore the signal, and so does Python then.
+    is_heard = arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heard:
+        # While modules are imported nothing has to be undone.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if arguments is None:
+        # Pyarrow imports it if it is installed, which takes a quarter of a second; no command needs it.
+        sys.modules.setdefault("pandas", cast(ModuleType, None))
+    from pennon.cli import INTERRUPTED
+    from pennon.cli import main as run
+
+    status = run(arguments, begin=_raise_interrupts if is_heard else None)
+    if is_heard:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if status == INTERRUPTED:
+            os.kill(os.getpid(), signal.SIGINT)
+    return status
+
+
+def _raise_interrupts() -> None:
+    """Let Ctrl-C raise `KeyboardInterrupt`: a command removes what it has begun."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,16 +9,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
-from pennon import __version__
 from pennon.cli import _errors
 
-__all__ = ["Commands", "main"]
+__all__ = ["INTERRUPTED", "Commands", "main"]
 
 GROUPS: dict[str, dict[str, str]] = {
     "Rows": {
@@ -66,8 +65,8 @@ _HELP = {name: text for commands in GROUPS.values() for name, text in commands.i
 # Words that Python does not allow as names of modules.
 _MODULES = {"import": "import_"}
 _COMPLETE = "_PENNON_COMPLETE"
-# What shells call a process that Ctrl-C has ended.
-_INTERRUPTED = 130
+INTERRUPTED = 130
+"""What shells call the status of a process that Ctrl-C has ended."""
 
 
 class Commands(click.Group):
@@ -100,19 +99,45 @@ class Commands(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
+def _print_version(context: click.Context, option: click.Parameter, value: bool) -> None:
+    del option
+    if value and not context.resilient_parsing:
+        from pennon import __version__
+
+        click.echo(f"pennon {__version__}")
+        context.exit()
+
+
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0 if all is well, 1 if something was found that is wrong, 2 if the arguments are invalid,"
     " 3 if the command failed.",
 )
-@click.version_option(__version__, prog_name="pennon", message="%(prog)s %(version)s")
-def pennon() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+@click.pass_obj
+def pennon(begin: Callable[[], None] | None) -> None:
     """Lance tables whose rows keep their identity."""
+    if begin is not None:
+        begin()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] | None = None) -> int:
     """Run the command with these arguments, by default those of the process.
+
+    Parameters
+    ----------
+    arguments
+        The words after `pennon`.
+    begin
+        Called once the command is imported, before it does anything.
 
     Returns
     -------
@@ -128,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return shell_complete(pennon, {}, "pennon", _COMPLETE, instruction)
     _errors.nothing_found()
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        status = _run(list(sys.argv[1:] if arguments is None else arguments), begin)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads it has seen enough; nothing may be left to flush at exit.
@@ -136,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _errors.status_so_far()
     except (KeyboardInterrupt, click.Abort):
         _errors.discard_output()
-        return _INTERRUPTED
+        return INTERRUPTED
     except Exception as error:
         if os.environ.get("PENNON_TRACEBACK"):
             raise
@@ -146,9 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], begin: Callable[[], None] | None) -> int:
     try:
-        with pennon.make_context("pennon", arguments) as context:
+        with pennon.make_context("pennon", arguments, obj=begin) as context:
             found: Any = pennon.invoke(context)
     except click.exceptions.Exit as done:
         return int(done.exit_code)

@@ -7,7 +7,6 @@ import re
 import sys
 
 import click
-import pyarrow as pa
 
 from pennon.errors import InternalError, NotFoundError, PennonError, StoreError
 
@@ -57,7 +56,7 @@ def sentence(error: Exception) -> str:
         return _line(str(error)) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return _line(error.strerror if error.filename is None else f"{error.filename}: {error.strerror}")
-    if isinstance(error, pa.ArrowException):
+    if isinstance(error, getattr(sys.modules.get("pyarrow"), "ArrowException", ())):
         return _line(str(error))
     if isinstance(error, MemoryError):
         return "there is not enough memory"
