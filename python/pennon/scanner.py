@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from pennon._lance_api import BuilderApi, ScannerApi
+from pennon._optional import require
 from pennon._options import ignored, refuse
 from pennon._ordering import orderings_of
 from pennon._render import columns_of, listed, panel
@@ -476,6 +477,8 @@ class LanceScanner(ScannerApi):
             The mode is another one.
         pennon.UnsupportedError
             Descriptions of legacy blobs.
+        pennon.MissingPackageError
+            Pandas is not installed.
 
         Examples
         --------
@@ -488,6 +491,7 @@ class LanceScanner(ScannerApi):
         b'abc'
         """
         mode, schema, plan = frames.checked(blob_mode), self.projected_schema, self._plan
+        require("pandas", "pandas", "to_pandas")
         paths = frames.blob_paths(plan.table, plan.request, schema)
         if mode == "descriptions" or not paths:
             frames.refuse_legacy_descriptions(paths, plan.request, schema)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
 
+from pennon._optional import require
 from pennon._table import rows
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
 from pennon.errors import InvalidInputError, UnsupportedError
@@ -77,8 +78,7 @@ def with_files(
     options: Mapping[str, Any],
 ) -> Any:
     """The rows of a scan, whose columns `schema` has, as a frame; `scan` reads those of a changed request."""
-    import pandas as pd
-
+    pd = require("pandas", "pandas", "to_pandas")
     top_level = [path[0] for path in paths if len(path) == 1]
     is_asked = _ADDRESS in schema.names
     read = _columns(request, schema, top_level)

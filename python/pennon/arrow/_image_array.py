@@ -195,6 +195,7 @@ class FixedShapeImageTensorArray(ImageArray):
         """
         del zero_copy_only
         _refuse_nulls(self)
+        require("numpy", "numpy", "An array of images")
         shape = (len(self), *self.type.shape)
         return self.storage.flatten().to_numpy().reshape(shape)  # type: ignore[no-any-return]
 
@@ -299,6 +300,7 @@ def _read(uri: str) -> bytes:
 
 def _decode(images: EncodedImageArray) -> np.ndarray[Any, Any]:
     pillow = require("PIL.Image", "pillow", "Decoding images without a decoder")
+    require("numpy", "numpy", "An array of images")
     import numpy as np
 
     _refuse_nulls(images)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon import _native
+from pennon._optional import require
 from pennon._options import refuse
 from pennon.errors import InvalidInputError
 from pennon.indices._models import IvfModel, PqModel
@@ -149,9 +150,13 @@ class IndicesBuilder:
             As in [train_ivf][pennon.indices.IndicesBuilder.train_ivf].
         num_subvectors, num_bits
             As in [train_pq][pennon.indices.IndicesBuilder.train_pq].
-        """
-        import numpy as np
 
+        Raises
+        ------
+        pennon.MissingPackageError
+            Numpy is not installed.
+        """
+        np = require("numpy", "numpy", "IndicesBuilder.prepare_global_ivf_pq")
         ivf = self.train_ivf(
             num_partitions,
             distance_type=distance_type,

@@ -115,6 +115,5 @@ def _of_numbers(torch: Any, name: str, array: pa.Array) -> Any:
 
 def _from_numpy(torch: Any, array: pa.Array) -> Any:
     """A tensor that owns its values: those of Arrow may not be written to."""
-    import numpy as np
-
+    np = require("numpy", "numpy", "A tensor")
     return torch.from_numpy(np.array(array.to_numpy(zero_copy_only=False)))
