@@ -1,6 +1,8 @@
 """Checks wheels that are to be published: their size, and that one serves all interpreters of its platform.
 
     python requirements/check_wheels.py dist/*.whl
+
+It exits with 1 if something is wrong.
 """
 
 from __future__ import annotations

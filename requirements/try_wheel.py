@@ -1,6 +1,8 @@
 """Installs a wheel in an empty environment, runs a first query there, and says how long each took.
 
     python requirements/try_wheel.py dist/pennon-*.whl
+
+It needs the index of packages, and the interpreter that runs it.
 """
 
 from __future__ import annotations

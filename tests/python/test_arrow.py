@@ -288,6 +288,7 @@ def test_columns_are_read_as_ours_where_pylance_is_not_imported(tmp_path: Path) 
     program = f"""
 import sys
 import pennon
+pennon.dataset
 assert "pennon.arrow" not in sys.modules
 before = set(sys.modules)
 import pennon.arrow

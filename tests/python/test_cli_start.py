@@ -43,10 +43,10 @@ def test_help_and_completion_import_neither_arrow_nor_the_core() -> None:
 def test_no_command_imports_pandas(tmp_path: Path) -> None:
     """Pyarrow would, where it is installed."""
     pennon.write_dataset({"a": [1]}, tmp_path / "table")
-    code = "import sys; from pennon.__main__ import main; status = main(); print(sys.modules['pandas'], status)"
+    code = "import sys; from pennon.__main__ import main; status = main(); print('pandas' in sys.modules, status)"
     command = [sys.executable, "-c", code, "head", str(tmp_path / "table"), "--format", "json"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == ['{"a": 1}', "None 0"]
+    assert run.stdout.splitlines() == ['{"a": 1}', "False 0"]
 
 
 # Ctrl-C comes at the moment when a module is looked for: the first argument.
@@ -96,7 +96,9 @@ def test_a_program_that_calls_it_keeps_its_handler(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     assert main(["count", str(tmp_path)]) == 3
     assert signal.getsignal(signal.SIGINT) is before
-    assert sys.modules.get("pandas", pennon) is not None
+    import pandas
+
+    assert pandas.__version__
 
 
 @pytest.mark.parametrize("name", cli._HELP)

@@ -14,7 +14,9 @@ ABSENT = ("numpy", "pandas", "lance", "duckdb", "datafusion", "polars", "PIL", "
 # What a process sees that has none of them.
 BEGIN = f"""
 import sys
-sys.modules.update(dict.fromkeys({ABSENT}))
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name in {ABSENT} else find(name, *rest)
 import pennon
 import pyarrow as pa
 uri = sys.argv[1]
@@ -35,7 +37,7 @@ print(table.count_rows("id = 7"), [batch.num_rows for batch in table.to_batches(
 CALLS = {
     "table.to_pandas()": "to_pandas needs the package pandas, which is not installed: pip install pandas",
     "table.get_fragments()[0].to_pandas()": "to_pandas needs the package pandas, ",
-    "table.sql('SELECT 1').build()": "LanceDataset.sql needs the package datafusion, ",
+    "table.sql('SELECT 1').build().to_batch_records()": "LanceDataset.sql needs the package datafusion, ",
     "pennon.LanceDataset.from_pydantic_model(1, [])": "from_pydantic_model needs the package pydantic, ",
     "__import__('pennon.torch.data').torch.data.LanceDataset(uri, 8)": "needs the package torch, ",
     "__import__('pennon.arrow').arrow.BFloat16Type().to_pandas_dtype()": "needs the package pandas, ",

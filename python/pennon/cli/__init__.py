@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from pennon.cli import _errors
 
-__all__ = ["INTERRUPTED", "Commands", "main"]
+__all__ = ["Commands", "main"]
 
 GROUPS: dict[str, dict[str, str]] = {
     "Rows": {
@@ -65,8 +65,8 @@ _HELP = {name: text for commands in GROUPS.values() for name, text in commands.i
 # Words that Python does not allow as names of modules.
 _MODULES = {"import": "import_"}
 _COMPLETE = "_PENNON_COMPLETE"
+# What shells call the status of a process that Ctrl-C has ended.
 INTERRUPTED = 130
-"""What shells call the status of a process that Ctrl-C has ended."""
 
 
 class Commands(click.Group):
