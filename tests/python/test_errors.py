@@ -21,6 +21,7 @@ OWN = {name: getattr(pennon.errors, name) for name in pennon.errors.__all__ if n
 # What is raised by another name than that of an error of `pennon`, by file, with the reason.
 ELSEWISE = {
     ("pennon/_predicate.py", "_UntranslatableError"): "caught where it is raised",
+    ("pennon/__main__.py", "ModuleNotFoundError"): "what Python raises for a package that is not installed",
     ("pennon/_compatibility/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/_readers.py", "_unknown"): "makes one of pennon's",
     ("pennon/arrow/__init__.py", "AttributeError"): "Python demands it of __getattr__",

@@ -9,12 +9,11 @@ import pickle
 import statistics
 import subprocess
 import sys
-import time
 
 import pennon
 import pytest
 
-# Milliseconds of `import pennon` in a new process. Here it takes about 10; the machines of tests are busy.
+# Milliseconds of a processor for `import pennon` in a new process; about 20 are taken. Others may be at work as well.
 LIMIT = 60
 HEAVY = ("click", "duckdb", "lance", "numpy", "pandas", "pennon._native", "pyarrow", "rich", "torch")
 
@@ -40,14 +39,9 @@ def test_errors_need_no_arrow(name: str) -> None:
 
 
 def test_how_long_it_takes() -> None:
-    program = "import time; begin = time.perf_counter(); import pennon; print(1000 * (time.perf_counter() - begin))"
-    times = []
-    for _ in range(4):
-        times += [float(run(program)) for _ in range(3)]
-        if statistics.median(times) < LIMIT:
-            return
-        time.sleep(1)  # somebody else's work
-    pytest.fail(f"import pennon takes {statistics.median(times):.0f} ms, expected less than {LIMIT}")
+    program = "import time; begin = time.process_time(); import pennon; print(time.process_time() - begin)"
+    times = [1000 * float(run(program)) for _ in range(7)]
+    assert statistics.median(times) < LIMIT, times
 
 
 def test_type_checkers_see_what_there_is() -> None:
