@@ -13,7 +13,7 @@ import sys
 import pennon
 import pytest
 
-# Milliseconds of a processor for `import pennon` in a new process; about 20 are taken. Others may be at work as well.
+# Milliseconds of a processor for `import pennon` in a new process; about 20 are taken, on a busy machine 25.
 LIMIT = 60
 HEAVY = ("click", "duckdb", "lance", "numpy", "pandas", "pennon._native", "pyarrow", "rich", "torch")
 
