@@ -247,6 +247,7 @@ bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
 	$(PY) benches/python/checksums.py
 	$(PY) benches/python/object_store.py
 	$(PY) benches/python/command_line.py
+	$(PY) benches/python/start.py
 	$(CARGO) bench --profile dist --locked --workspace --exclude pennon-py --bench '*'
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"
 	$(PY) benches/peers/table.py "$(PEERS)/criterion"
