@@ -1,0 +1,79 @@
+"""The files of .github are valid; the targets of make and files they name exist, actions have major versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(ROOT.glob(".github/**/*.yml"))
+WORKFLOWS = [path for path in FILES if path.parent.name == "workflows"]
+BY_NAME = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+
+
+def values(found: Any, key: str) -> Iterator[str]:
+    """The texts that have a key, at any depth."""
+    if isinstance(found, dict):
+        yield from (value for name, value in found.items() if name == key and isinstance(value, str))
+        for value in found.values():
+            yield from values(value, key)
+    elif isinstance(found, list):
+        for value in found:
+            yield from values(value, key)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_is_yaml(path: Path) -> None:
+    assert isinstance(read(path), dict)
+
+
+@BY_NAME
+def test_actions_have_major_versions(path: Path) -> None:
+    for action in values(read(path), "uses"):
+        if action.startswith("./"):
+            assert (ROOT / action).is_file()
+        else:
+            assert re.fullmatch(r"[\w.-]+/[\w./-]+@(v\d+|release/v\d+)", action), action
+
+
+@BY_NAME
+def test_commands_name_what_there_is(path: Path) -> None:
+    targets = set(re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = "\n".join(values(read(path), "run"))
+    for command in re.findall(r"^\s*make ([a-z]\S*)", text, re.MULTILINE):
+        assert command in targets
+    for name in re.findall(r"(?<![\w/-])(?:requirements|tests|\.ci)/[\w./-]+", text):
+        assert (ROOT / name.rstrip(".")).exists() or name == "requirements/", name
+    for name in re.findall(r"\btest_\w+\.py", text):
+        assert (ROOT / "tests" / "python" / name).exists()
+    if path.stem == "test":
+        lanes = read(path)["jobs"]["releases"]["strategy"]["matrix"]["target"]
+        releases = read(path)["jobs"]["dependencies"]["strategy"]["matrix"]["releases"]
+        assert set(lanes) <= targets
+        assert all((ROOT / "requirements" / f"{name}.txt").exists() for name in releases)
+
+
+@BY_NAME
+def test_permissions_are_few(path: Path) -> None:
+    """A workflow may read; a job that may do more says so itself."""
+    assert read(path)["permissions"] == {"contents": "read"}
+
+
+def test_interpreters_are_those_of_the_package() -> None:
+    found = read(ROOT / ".github" / "workflows" / "test.yml")["jobs"]["interpreters"]["strategy"]["matrix"][
+        "python"
+    ]
+    lowest = re.search(r'requires-python = ">=(.+)"', (ROOT / "pyproject.toml").read_text())
+    assert lowest is not None
+    assert found[0] == lowest[1]
+    named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    assert set(named) <= set(found)
