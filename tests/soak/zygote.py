@@ -87,6 +87,7 @@ def write(given: dict[str, Any]) -> NoReturn:
 
 
 def main() -> None:
+    import pennon.dataset  # noqa: F401 - so that children have it, which `import pennon` does not import
     import soak.killed  # noqa: F401 - so that children have it
 
     writers: set[int] = set()
