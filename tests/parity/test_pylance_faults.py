@@ -46,7 +46,6 @@ REFUSED = {
 }
 # Pennon does the same, as the page says.
 SAME = {
-    "A time in a filter is cut to the unit of the column",
     "Parameters of an index that there are not",
     "`delta` does not have the rows that a restore brought back",
     "`delta` finds nothing in a table without stable row ids",

@@ -4,7 +4,7 @@ use arrow_array::types::{Float64Type, Int32Type, UInt64Type};
 use arrow_array::{
     BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array, Int64Array,
     LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
-    UInt8Array, UInt64Array, cast::AsArray,
+    TimestampSecondArray, UInt8Array, UInt64Array, cast::AsArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{Field, Fields};
@@ -227,6 +227,54 @@ fn nested_text_is_refused_not_a_crash() {
     assert!(error(&format!("{sum} = 1")).contains("nested too deeply"));
     let endless = vec!["id + 1 = 2"; 20_000].join(" or ");
     assert!(error(&endless).contains("too many operators"));
+}
+
+/// Rows of seconds 0, 1, 2 and null, and the same in microseconds.
+#[test]
+fn times_keep_their_fractions() {
+    let seconds = TimestampSecondArray::from(vec![Some(0), Some(1), Some(2), None]);
+    let micros = TimestampMicrosecondArray::from(vec![Some(0), Some(1_500_000), Some(2_000_000), None]);
+    let columns: [(&str, ArrayRef); 3] = [
+        ("t", Arc::new(seconds.clone())),
+        ("z", Arc::new(seconds.with_timezone("+01:00"))),
+        ("u", Arc::new(micros)),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+    let half = "timestamp '1970-01-01 00:00:01.5'";
+    for (sql, rows) in [
+        ("t = {}", 0),
+        ("t <> {}", 3),
+        ("not (t = {})", 3),
+        ("t < {}", 2),
+        ("t <= {}", 2),
+        ("t > {}", 1),
+        ("t >= {}", 1),
+        ("{} > t", 2),
+        ("{} <= t", 1),
+        ("t is not distinct from {}", 0),
+        ("t is distinct from {}", 4),
+        ("t between {} and {} + interval '1 second'", 1),
+        ("t not between {} and {} + interval '1 second'", 2),
+        ("t in ({}, timestamp '1970-01-01 00:00:01')", 1),
+        ("t in ({})", 0),
+        ("t not in ({})", 3),
+        ("t = '1970-01-01 00:00:01.5'", 0),
+        ("t < '9999-01-01 00:00:00.5'", 3),
+        ("t = timestamp '1970-01-01 00:00:01'", 1),
+        ("t > timestamp '1969-12-31 23:59:59.5'", 3),
+        ("t <= timestamp '1969-12-31 23:59:59.5'", 0),
+        ("z = '1970-01-01 01:00:01.5'", 0),
+        ("z < '1970-01-01 01:00:01.5+01:00'", 2),
+        ("t = u", 2),
+        ("u > t", 1),
+        ("t < u", 1),
+        ("u = {}", 1),
+        ("u = timestamp '1970-01-01 00:00:01.5000001'", 0),
+    ] {
+        let sql = sql.replace("{}", half);
+        let filter = Expression::predicate(&sql, &batch.schema()).unwrap();
+        assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     .map(|t| t.data)
 }
 
-fn is_comparison(op: Operator) -> bool {
+pub(super) fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
