@@ -13,6 +13,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 use tokio::task::JoinHandle;
 
 use crate::ops::RESTORED_ROWS;
+use crate::runtime::IN_FLIGHT;
 use crate::scan::{self, FragmentReader, NullableFields};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
@@ -26,8 +27,6 @@ const RESTORE: u32 = 106;
 /// Size of the length before a message.
 const PREFIX: usize = 4;
 
-/// Heads of manifests that are read at a time.
-const HEADS_AT_ONCE: usize = 16;
 /// Versions that are loaded ahead.
 const AHEAD: usize = 4;
 /// Versions whose state is kept; more than a bisection reads more than once.
@@ -130,7 +129,7 @@ impl States {
     pub(super) async fn segment(&mut self, at: usize, oldest: usize) -> Result<usize> {
         let (oldest, mut end) = (oldest.min(at), at + 1);
         while end > oldest + 1 {
-            let start = end.saturating_sub(HEADS_AT_ONCE).max(oldest + 1);
+            let start = end.saturating_sub(IN_FLIGHT).max(oldest + 1);
             let store = &self.newest.store;
             let is_unknown = |at: &usize| self.breaks.get(*at).is_some_and(Option::is_none);
             let unknown: Vec<usize> = (start..end).filter(is_unknown).collect();
