@@ -71,7 +71,7 @@ const IN_THE_LOOP: [Fault; 5] = [
 ];
 
 /// Those that take several things at once, and the number of a program that does them.
-const RARE: [(Fault, u64); 0] = [];
+const RARE: [(Fault, u64); 1] = [(Fault::FollowIgnoresDeletions, 240)];
 
 #[test]
 fn each_planted_fault_is_found() {

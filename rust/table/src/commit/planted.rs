@@ -14,7 +14,6 @@ pub(super) fn spoil_change(operation: &mut Operation) {
             restore.version = Version(restore.version.0.saturating_sub(1).max(1));
         }
         (Some(Fault::InsertedKeysAreForgotten), Operation::Update(update)) => update.inserted_rows = None,
-        (Some(Fault::ChangedFieldsAreForgotten), Operation::Update(update)) => update.fields_modified.clear(),
         _ => {}
     }
 }

@@ -12,7 +12,6 @@ use tracing::instrument;
 use super::RESTORED_ROWS;
 use super::reused::maybe_reused;
 use crate::dataset::Dataset;
-use crate::runtime::{Fault, is_planted};
 use crate::scan;
 use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
@@ -38,7 +37,7 @@ impl Dataset {
     pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
         let old = self.find_older(version).await?;
         let mut base = self.clone();
-        if old.version() > base.version() && !is_planted(Fault::RestoreRowsOntoOlder) {
+        if old.version() > base.version() {
             // A version that does not know the rows cannot tell whether they are alive.
             base.checkout_latest().await?;
         }

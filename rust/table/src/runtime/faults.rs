@@ -58,8 +58,6 @@ faults! {
         RestoreOfTheVersionBefore,
         /// A merge does not say which keys it inserts.
         InsertedKeysAreForgotten,
-        /// An update in place does not say which columns it changes.
-        ChangedFieldsAreForgotten,
         /// Row ids that were given out are given out again.
         RowIdsAreReused,
         /// Fragment ids that were given out are given out again.
@@ -96,8 +94,6 @@ faults! {
         FilledRowsLookUnchanged,
         /// A delete or an update is carried through a compaction onto rows that were updated meanwhile.
         FollowIgnoresDeletions,
-        /// Rows are restored onto a version that is older than theirs.
-        RestoreRowsOntoOlder,
         /// Deleted rows are found by id.
         TakesFindDeletedRows,
         /// The change feed leaves out deletes.
