@@ -44,8 +44,8 @@ fn program(kind: StepKind, number: u64, seed: u64) -> Vec<Step> {
 fn programs() -> Vec<Vec<Step>> {
     let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (each, seed) = (setting("PENNON_CRASHES").unwrap_or(1), setting("PENNON_SEED").unwrap_or(0));
-    let numbers = || 0..each;
-    StepKind::ALL.iter().flat_map(|kind| numbers().map(|number| program(*kind, number, seed))).collect()
+    let of_kind = |kind: &StepKind| (0..each).map(|number| program(*kind, number, seed)).collect::<Vec<_>>();
+    StepKind::ALL.iter().flat_map(of_kind).collect()
 }
 
 /// Calls a function for each program, on as many threads as there are processors.

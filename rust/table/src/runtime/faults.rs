@@ -4,7 +4,7 @@
 //! process's own environment plants none.
 
 macro_rules! faults {
-    ($($group:ident: $about:literal { $($(#[$doc:meta])* $name:ident,)* })*) => {
+    ($($group:ident: $text:literal { $($(#[$doc:meta])* $name:ident,)* })*) => {
         /// A mistake.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Fault {
@@ -13,7 +13,7 @@ macro_rules! faults {
 
         impl Fault {
             $(
-                #[doc = $about]
+                #[doc = $text]
                 pub const $group: &[Self] = &[$(Self::$name),*];
             )*
         }

@@ -82,8 +82,8 @@ pub(super) async fn on_disk(
                 let next = verb.get(count).map(shown);
                 format!("after {count} of {} changes, {state}, next {next:?}: {what}", verb.len())
             })?;
-            counts.after_commit += usize::from(found == Found::New);
-            counts.errors += usize::from(found == Found::Error);
+            counts.after_commit += usize::from(found == CrashOutcome::New);
+            counts.errors += usize::from(found == CrashOutcome::Error);
         }
     }
     Ok(counts)
@@ -112,38 +112,38 @@ fn restore(root: &Path, remains: &Remains) -> std::io::Result<()> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum CrashOutcome {
     Old,
     New,
     Error,
 }
 
 /// Looks at all lines, then commits to the first.
-async fn look(before: &[Line], after: &[Line], may_fail: bool) -> Result<Found, String> {
-    let mut found = Found::Old;
+async fn look(before: &[Line], after: &[Line], may_fail: bool) -> Result<CrashOutcome, String> {
+    let mut found = CrashOutcome::Old;
     for (number, now) in after.iter().enumerate() {
         let opened = match (now.reopened(true).await, before.get(number)) {
             (Ok(opened), _) => opened,
             // A branch or a clone that was being made.
             (Err(_), None) => continue,
-            (Err(_), Some(_)) if may_fail => return Ok(Found::Error),
+            (Err(_), Some(_)) if may_fail => return Ok(CrashOutcome::Error),
             (Err(error), Some(_)) => return Err(format!("{}: {}", now.shown(), text(error))),
         };
         match is_whole(&opened, before.get(number), now, may_fail).await {
             Ok(()) => {}
-            Err(Flaw::Error(_)) if may_fail => return Ok(Found::Error),
+            Err(Flaw::Error(_)) if may_fail => return Ok(CrashOutcome::Error),
             Err(Flaw::Error(what) | Flaw::Difference(what)) => {
                 return Err(format!("{}, version {}: {what}", now.shown(), opened.version()));
             }
         }
         let is_new = before.get(number).is_none_or(|before| before.newest.version() < opened.version());
         if is_new {
-            found = Found::New;
+            found = CrashOutcome::New;
         }
     }
     match (commit(after).await, may_fail) {
         (Ok(()), _) => Ok(found),
-        (Err(_), true) => Ok(Found::Error),
+        (Err(_), true) => Ok(CrashOutcome::Error),
         (Err(what), false) => Err(format!("the next commit: {what}")),
     }
 }

@@ -41,7 +41,7 @@ struct File {
 
 /// A change of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Change {
+enum NameChange {
     Make(PathBuf),
     Unmake(PathBuf),
     Name(PathBuf, usize),
@@ -49,7 +49,7 @@ enum Change {
     Remove(PathBuf),
 }
 
-impl Change {
+impl NameChange {
     fn is_in(&self, directory: &Path) -> bool {
         let (Self::Make(path)
         | Self::Unmake(path)
@@ -68,16 +68,16 @@ struct Names {
 }
 
 impl Names {
-    fn apply(&mut self, change: &Change) {
+    fn apply(&mut self, change: &NameChange) {
         match change {
-            Change::Make(path) => drop(self.directories.insert(path.clone())),
-            Change::Unmake(path) => drop(self.directories.remove(path)),
-            Change::Name(path, file) => drop(self.files.insert(path.clone(), *file)),
-            Change::Rename(from, to, file) => {
+            NameChange::Make(path) => drop(self.directories.insert(path.clone())),
+            NameChange::Unmake(path) => drop(self.directories.remove(path)),
+            NameChange::Name(path, file) => drop(self.files.insert(path.clone(), *file)),
+            NameChange::Rename(from, to, file) => {
                 self.files.remove(from);
                 self.files.insert(to.clone(), *file);
             }
-            Change::Remove(path) => drop(self.files.remove(path)),
+            NameChange::Remove(path) => drop(self.files.remove(path)),
         }
     }
 }
@@ -97,34 +97,34 @@ pub(super) struct Disk {
     now: Names,
     safe: Names,
     /// Changes of directories that were not synced since, in their order.
-    pending: Vec<Change>,
+    pending: Vec<NameChange>,
 }
 
 impl Disk {
     /// Takes in the next change.
     pub(super) fn change(&mut self, change: &DiskChange) {
         match change {
-            DiskChange::Directory(path) => self.pend(Change::Make(path.clone())),
-            DiskChange::RemoveDirectory(path) => self.pend(Change::Unmake(path.clone())),
+            DiskChange::Directory(path) => self.pend(NameChange::Make(path.clone())),
+            DiskChange::RemoveDirectory(path) => self.pend(NameChange::Unmake(path.clone())),
             DiskChange::Write(path, content) => match self.file(path) {
                 Some(file) => file.content.clone_from(content),
                 None => {
                     let at = self.files.len();
                     self.files.push(File { content: content.clone(), safe: Vec::new() });
-                    self.pend(Change::Name(path.clone(), at));
+                    self.pend(NameChange::Name(path.clone(), at));
                 }
             },
             DiskChange::Link(from, to) => {
                 if let Some(&file) = self.now.files.get(from) {
-                    self.pend(Change::Name(to.clone(), file));
+                    self.pend(NameChange::Name(to.clone(), file));
                 }
             }
             DiskChange::Rename(from, to) => {
                 if let Some(&file) = self.now.files.get(from) {
-                    self.pend(Change::Rename(from.clone(), to.clone(), file));
+                    self.pend(NameChange::Rename(from.clone(), to.clone(), file));
                 }
             }
-            DiskChange::Remove(path) => self.pend(Change::Remove(path.clone())),
+            DiskChange::Remove(path) => self.pend(NameChange::Remove(path.clone())),
             DiskChange::Sync(path) => match self.file(path) {
                 Some(file) => file.safe.clone_from(&file.content),
                 None => {
@@ -141,7 +141,7 @@ impl Disk {
         }
     }
 
-    fn pend(&mut self, change: Change) {
+    fn pend(&mut self, change: NameChange) {
         self.now.apply(&change);
         self.pending.push(change);
     }
