@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pennon import _native
-from pennon._compatibility import explain_absent_names
+from pennon._lazy import attach as _attach
 from pennon.bitmap import Bitmap
 from pennon.errors import NotFoundError, UnsupportedError
-from pennon.indices._builder import IndicesBuilder
-from pennon.indices._models import IvfModel, PqModel
-from pennon.indices._vector_request import MADE_VECTOR_KINDS
 from pennon.transaction import Index, index_of
+
+if TYPE_CHECKING:
+    from pennon.indices._builder import IndicesBuilder
+    from pennon.indices._models import IvfModel, PqModel
 
 __all__ = [
     "IndexConfig",
@@ -201,6 +202,8 @@ _HINTS = ("max_iters", "sample_rate")
 
 def config(table: _native.Dataset, name: str) -> IndexConfig:
     """What another segment of an index is made with. Raises `NotFoundError` or `UnsupportedError`."""
+    from pennon.indices._vector_request import MADE_VECTOR_KINDS
+
     index = _described(table, name)
     if index["vectors"] is not None and index["kind"] in MADE_VECTOR_KINDS:
         return IndexConfig(index["kind"], _vector_parameters(table, name, index["vectors"]))
@@ -285,4 +288,6 @@ def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
     }
 
 
-explain_absent_names(__name__)
+# The package imports none of them: a thread that waits for the package while it imports a module, and one that
+# imports the package, would wait for each other.
+_attach(__name__, names={"_builder": ["IndicesBuilder"], "_models": ["IvfModel", "PqModel"]}, modules=[])

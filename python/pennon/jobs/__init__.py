@@ -27,24 +27,29 @@ With an executor:
 (50, 3)
 """
 
+from typing import TYPE_CHECKING
+
+from pennon._lazy import attach as _attach
 from pennon._progress import Progress
-from pennon.jobs._plan import JobPlan, JobReport
-from pennon.jobs._planning import (
-    plan_add_columns,
-    plan_append,
-    plan_change_rows,
-    plan_compaction,
-    plan_delete,
-    plan_join_columns,
-    plan_merge,
-    plan_overwrite,
-    plan_scan,
-    plan_update,
-    plan_update_columns,
-    plan_verify,
-)
-from pennon.jobs._run import run
-from pennon.jobs._task import Task, TaskResult
+
+if TYPE_CHECKING:
+    from pennon.jobs._plan import JobPlan, JobReport
+    from pennon.jobs._planning import (
+        plan_add_columns,
+        plan_append,
+        plan_change_rows,
+        plan_compaction,
+        plan_delete,
+        plan_join_columns,
+        plan_merge,
+        plan_overwrite,
+        plan_scan,
+        plan_update,
+        plan_update_columns,
+        plan_verify,
+    )
+    from pennon.jobs._run import run
+    from pennon.jobs._task import Task, TaskResult
 
 __all__ = [
     "JobPlan",
@@ -66,3 +71,29 @@ __all__ = [
     "plan_verify",
     "run",
 ]
+
+# The package imports none of them: a thread that waits for the package while it imports a module, and one that
+# imports the package, would wait for each other.
+_attach(
+    __name__,
+    names={
+        "_plan": ["JobPlan", "JobReport"],
+        "_planning": [
+            "plan_add_columns",
+            "plan_append",
+            "plan_change_rows",
+            "plan_compaction",
+            "plan_delete",
+            "plan_join_columns",
+            "plan_merge",
+            "plan_overwrite",
+            "plan_scan",
+            "plan_update",
+            "plan_update_columns",
+            "plan_verify",
+        ],
+        "_run": ["run"],
+        "_task": ["Task", "TaskResult"],
+    },
+    modules=[],
+)
