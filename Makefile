@@ -50,7 +50,7 @@ help:
 	@echo "make fuzz    decoders of files with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
-	@echo "make check   lints, clippy, documentation, stubs, licences"
+	@echo "make check   lints, the site, clippy, rustdoc, stubs, licences"
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make docs    the site, in .build/site"
@@ -315,6 +315,7 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 	@touch $@
 
 .build/docs/.installed: requirements/docs.txt requirements/constraints.txt | $(VENV)/.made
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' || { echo "the site needs Python 3.11.5 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PY) -m venv .build/docs
 	.build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@touch $@

@@ -68,6 +68,16 @@ def test_permissions_are_few(path: Path) -> None:
     assert read(path)["permissions"] == {"contents": "read"}
 
 
+def test_jobs_that_run_all_of_the_tests_have_both_packages() -> None:
+    """Some of `tests/python` import the package for PySpark, which `.ci/run` installs, too."""
+    jobs = {f"{path.stem}: {name}": job for path in WORKFLOWS for name, job in read(path)["jobs"].items()}
+    commands = {name: "\n".join(values(job, "run")) for name, job in jobs.items()}
+    found = [name for name, text in commands.items() if re.search(r"pytest\b.*\stests/python/?(?=\s|$)", text)]
+    assert "test: interpreters" in found
+    both = re.compile(r"pip install\b.*\s\./spark-plugin\b|^\s*\.ci/run\b", re.MULTILINE)
+    assert [name for name in found if not both.search(commands[name])] == []
+
+
 def test_interpreters_are_those_of_the_package() -> None:
     found = read(ROOT / ".github" / "workflows" / "test.yml")["jobs"]["interpreters"]["strategy"]["matrix"][
         "python"
