@@ -1,5 +1,5 @@
 /* The search runs in a worker, which browsers refuse to start from a file. Where the site is read from files, a frame
-   takes its place. Material for MkDocs has a script from elsewhere for that, unless there is one with this name. */
+   replaces it. Material for MkDocs has a script from elsewhere for that, unless there is one with this name. */
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {
