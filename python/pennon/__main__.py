@@ -44,7 +44,10 @@ class _WithoutPandas:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Finds nothing, as other finders of a package that is not installed do."""
+        """Raises what Python raises for an import of a package that is not installed.
+
+        Also for `importlib.util.find_spec`.
+        """
         del path, target
         if name == "pandas":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)

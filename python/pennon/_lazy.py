@@ -1,7 +1,7 @@
 """Names of a package that are imported when they are first used (PEP 562).
 
-`import pennon` then costs a few milliseconds, and a process pays for what it uses: a worker that only needs the
-errors imports neither pyarrow nor the compiled module.
+`import pennon` then costs tens of milliseconds instead of most of a second, and a process pays for what it uses: a
+worker that only needs the errors imports neither pyarrow nor the compiled module.
 """
 
 from __future__ import annotations

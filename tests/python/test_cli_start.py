@@ -23,7 +23,7 @@ def test_the_package_needs_nothing_of_the_command_line() -> None:
     assert run.stdout == "[]\n"
 
 
-def test_help_imports_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_imports_no_command() -> None:
     code = "import sys; from pennon.cli import main; main(['--help']);"
     code += "print([name for name in sys.modules if 'pennon.cli.' in name])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -54,13 +54,6 @@ def test_python_of_all_pages_compiles() -> None:
     assert len(compiled) > 100
 
 
-def test_guides_are_in_the_navigation() -> None:
-    navigation = (documents.DOCS.parent / "mkdocs.yml").read_text()
-    assert len(GUIDES) == 12
-    for page in GUIDES:
-        assert f"guides/{page.name}" in navigation
-
-
 COMMAND = re.compile(r"`pennon ([a-z]+)([^`]*)`")
 
 

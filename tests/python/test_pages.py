@@ -138,9 +138,9 @@ def test_examples_are_counted() -> None:
 
 
 def test_pages_are_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    for page in documents.DOCS.rglob("*.md"):
-        assert str(page.relative_to(documents.DOCS)) in navigation, page
+    named = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages_there = {str(page.relative_to(documents.DOCS)) for page in documents.DOCS.rglob("*.md")}
+    assert pages_there - named == set()
 
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
