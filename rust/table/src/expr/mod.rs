@@ -13,7 +13,7 @@
 //! | members of null structs are null | `nulls.rs` |
 //! | simplification that keeps the nulls of lists | `lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
-//! | times keep their fractions | `times.rs` |
+//! | timestamps keep their fractions | `times.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
 //!
 //! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
@@ -170,8 +170,8 @@ impl Expression {
             .with_query_execution_start_time(Some(crate::runtime::utc_now()))
             .build();
         let simplifier = ExprSimplifier::new(context);
-        expr = times::rewrite(expr, &df_schema, &simplifier).map_err(fail)?;
         expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;
+        expr = times::rewrite(expr, &df_schema, &simplifier).map_err(fail)?;
         if predicate && expr.get_type(df_schema.as_ref()).map_err(fail)? != DataType::Boolean {
             return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
         }

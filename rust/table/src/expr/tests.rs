@@ -234,7 +234,8 @@ fn nested_text_is_refused_not_a_crash() {
 fn times_keep_their_fractions() {
     let seconds = TimestampSecondArray::from(vec![Some(0), Some(1), Some(2), None]);
     let micros = TimestampMicrosecondArray::from(vec![Some(0), Some(1_500_000), Some(2_000_000), None]);
-    let columns: [(&str, ArrayRef); 3] = [
+    let columns: [(&str, ArrayRef); 4] = [
+        ("d", Arc::new(Date32Array::from(vec![Some(0), Some(1), Some(2), None]))),
         ("t", Arc::new(seconds.clone())),
         ("z", Arc::new(seconds.with_timezone("+01:00"))),
         ("u", Arc::new(micros)),
@@ -260,6 +261,21 @@ fn times_keep_their_fractions() {
         ("t not in ({})", 3),
         ("t = '1970-01-01 00:00:01.5'", 0),
         ("t < '9999-01-01 00:00:00.5'", 3),
+        ("t < '9999-01-01'", 3),
+        ("u < '9999-12-31 23:59:59'", 3),
+        ("t > '9999-01-01'", 0),
+        ("{} between t and t", 0),
+        ("{} not between t and t", 3),
+        ("{} between t and u", 1),
+        ("{} in (t, u)", 1),
+        ("{} not in (t, u)", 2),
+        ("cast(t as timestamp) = {}", 0),
+        ("t in ({}, null)", 0),
+        ("t not in ({}, null)", 0),
+        ("t = timestamp '1677-09-21 00:12:43.145224193'", 0),
+        ("t > timestamp '1677-09-21 00:12:43.145224193'", 3),
+        ("d = timestamp '1970-01-02 12:00:00'", 0),
+        ("d < timestamp '1970-01-02 12:00:00'", 2),
         ("t = timestamp '1970-01-01 00:00:01'", 1),
         ("t > timestamp '1969-12-31 23:59:59.5'", 3),
         ("t <= timestamp '1969-12-31 23:59:59.5'", 0),

@@ -1,138 +1,195 @@
-//! A time in a comparison keeps its fraction, whatever unit the other side has.
+//! A timestamp in a comparison keeps its fraction, whatever the unit of the column.
 //!
-//! Coercion casts both sides to the coarser unit: half past a second would be that second. A constant that the other side's
-//! unit cannot hold becomes the time before it, in the comparison that is true for the same rows. Of two sides that are no
-//! constants the coarser one is cast to the finer unit.
+//! Coercion casts a column of seconds to the unit of a constant. Simplification moves that cast to the constant and divides:
+//! half past a second would be that second. So the constant is brought to the unit of the column here, exactly: one that the
+//! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows.
 
 use arrow_schema::{DataType, TimeUnit};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::InList;
-use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
+use datafusion_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, binary_expr, lit};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
 use super::zero::is_comparison;
 
-/// Rewrites comparisons of times in an expression that was not coerced yet.
+/// Rewrites comparisons of timestamps with constants in an expression that was coerced and not simplified.
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier) -> Result<Expr> {
-    let times = Times { schema, simplifier };
-    expr.transform_up(|node| match node {
-        Expr::BinaryExpr(comparison) => times.comparison(comparison),
-        Expr::Between(between) => Ok(times.between(between)),
-        Expr::InList(list) => Ok(times.in_list(list)),
-        other => Ok(Transformed::no(other)),
+    let rewriter = TimestampRewriter { schema, simplifier };
+    expr.transform_up(|node| {
+        let rewritten = match &node {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => rewriter.comparison(left, *op, right),
+            Expr::Between(between) => rewriter.between(between),
+            Expr::InList(list) => rewriter.in_list(list),
+            _ => None,
+        };
+        let is_rewritten = rewritten.is_some();
+        Ok(Transformed::new(rewritten.unwrap_or(node), is_rewritten, TreeNodeRecursion::Continue))
     })
     .map(|t| t.data)
 }
 
-struct Times<'a> {
+/// Timestamps of a column that were cast to a finer unit.
+struct Widened<'a> {
+    column: &'a Expr,
+    data_type: DataType,
+    unit: TimeUnit,
+}
+
+/// A constant in the unit of a column.
+struct Constant {
+    /// The last timestamp of the unit that is not after it; null of a null.
+    value: ScalarValue,
+    is_exact: bool,
+}
+
+struct TimestampRewriter<'a> {
     schema: &'a DFSchema,
     simplifier: &'a ExprSimplifier,
 }
 
-impl Times<'_> {
-    fn comparison(&self, node: BinaryExpr) -> Result<Transformed<Expr>> {
-        if let Some(before) = self.time_before(&node.left, &node.right)
-            && let Some(compared) = compared(&node.left, node.op, before)
-        {
-            return Ok(Transformed::yes(compared));
-        }
-        if let Some(op) = node.op.swap()
-            && let Some(before) = self.time_before(&node.right, &node.left)
-            && let Some(compared) = compared(&node.right, op, before)
-        {
-            return Ok(Transformed::yes(compared));
-        }
-        let BinaryExpr { left, op, right } = node;
-        let is_comparison = is_comparison(op) && !is_constant(&left) && !is_constant(&right);
-        match (self.unit(&left), self.unit(&right)) {
-            (Some((coarse, zone)), Some((fine, _))) if is_comparison && fine > coarse => {
-                let left = left.cast_to(&DataType::Timestamp(fine, zone), self.schema)?;
-                Ok(Transformed::yes(binary_expr(left, op, *right)))
-            }
-            (Some((fine, _)), Some((coarse, zone))) if is_comparison && fine > coarse => {
-                let right = right.cast_to(&DataType::Timestamp(fine, zone), self.schema)?;
-                Ok(Transformed::yes(binary_expr(*left, op, right)))
-            }
-            _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr::new(left, op, right)))),
-        }
-    }
-
-    fn between(&self, node: Between) -> Transformed<Expr> {
-        let end = |op: Operator, end: &Expr| {
-            self.time_before(&node.expr, end).and_then(|before| compared(&node.expr, op, before))
-        };
-        let (low, high) = (end(Operator::GtEq, &node.low), end(Operator::LtEq, &node.high));
-        if low.is_none() && high.is_none() {
-            return Transformed::no(Expr::Between(node));
-        }
-        let plain = |op: Operator, end: &Expr| binary_expr((*node.expr).clone(), op, end.clone());
-        let low = low.unwrap_or_else(|| plain(Operator::GtEq, &node.low));
-        let both = low.and(high.unwrap_or_else(|| plain(Operator::LtEq, &node.high)));
-        Transformed::yes(if node.negated { Expr::Not(Box::new(both)) } else { both })
-    }
-
-    fn in_list(&self, mut node: InList) -> Transformed<Expr> {
-        let before = node.list.len();
-        node.list.retain(|time| self.time_before(&node.expr, time).is_none());
-        if node.list.len() == before {
-            return Transformed::no(Expr::InList(node));
-        }
-        if node.list.is_empty() {
-            return Transformed::yes(if node.negated { always(&node.expr) } else { never(&node.expr) });
-        }
-        Transformed::yes(Expr::InList(node))
-    }
-
-    /// The last time before a constant, in the unit of what it is compared with, if that cannot hold it.
-    fn time_before(&self, compared: &Expr, constant: &Expr) -> Option<ScalarValue> {
-        let (unit, zone) = self.unit(compared)?;
-        if unit == TimeUnit::Nanosecond || is_constant(compared) || !is_constant(constant) {
+impl TimestampRewriter<'_> {
+    fn comparison(&self, left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
+        if !is_comparison(op) {
             return None;
         }
-        let units: &[TimeUnit] = match constant.get_type(self.schema).ok()? {
-            DataType::Timestamp(finer, _) if finer > unit => &[finer],
-            // A time that nanoseconds cannot reach may still have a fraction.
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                &[TimeUnit::Nanosecond, TimeUnit::Microsecond]
-            }
-            _ => return None,
+        let (widened, constant, op) = match self.widened(left) {
+            Some(widened) => (widened, right, op),
+            None => (self.widened(right)?, left, op.swap()?),
         };
-        let (finer, value) = units.iter().find_map(|finer| {
-            let time =
-                constant.clone().cast_to(&DataType::Timestamp(*finer, zone.clone()), self.schema).ok()?;
-            let time = self.simplifier.coerce(time, self.schema).ok()?;
-            match self.simplifier.simplify(time).ok()? {
-                Expr::Literal(value, _) => Some((*finer, number(&value)?)),
-                _ => None,
-            }
-        })?;
-        let each = per_second(finer).checked_div(per_second(unit)).filter(|each| *each > 1)?;
-        let before = Some(value.div_euclid(each)).filter(|before| before * each != value)?;
-        Some(match unit {
-            TimeUnit::Second => ScalarValue::TimestampSecond(Some(before), zone),
-            TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(Some(before), zone),
-            TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(Some(before), zone),
-            TimeUnit::Nanosecond => return None,
+        let constant = self.constant(constant, &widened)?;
+        compare(widened.column, op, constant)
+    }
+
+    fn between(&self, node: &Between) -> Option<Expr> {
+        let [low, high] = [(Operator::GtEq, &node.low), (Operator::LtEq, &node.high)]
+            .map(|(op, end)| (self.comparison(&node.expr, op, end), op, end));
+        if low.0.is_none() && high.0.is_none() {
+            return None;
+        }
+        let [low, high] = [low, high].map(|(rewritten, op, end)| {
+            rewritten.unwrap_or_else(|| binary_expr((*node.expr).clone(), op, (**end).clone()))
+        });
+        let both = low.and(high);
+        Some(if node.negated { Expr::Not(Box::new(both)) } else { both })
+    }
+
+    fn in_list(&self, node: &InList) -> Option<Expr> {
+        let InList { expr, list, negated } = node;
+        let Some(widened) = self.widened(expr) else { return self.in_columns(node) };
+        let constants: Option<Vec<_>> = list.iter().map(|item| self.constant(item, &widened)).collect();
+        let values = constants?.into_iter().filter(|constant| constant.is_exact);
+        let values: Vec<Expr> = values.map(|constant| Expr::Literal(constant.value, None)).collect();
+        Some(match (values.is_empty(), negated) {
+            (true, true) => always(widened.column),
+            (true, false) => never(widened.column),
+            _ => Expr::InList(InList::new(Box::new(widened.column.clone()), values, *negated)),
         })
     }
 
-    fn unit(&self, expr: &Expr) -> Option<(TimeUnit, Option<std::sync::Arc<str>>)> {
-        match expr.get_type(self.schema).ok()? {
-            DataType::Timestamp(unit, zone) => Some((unit, zone)),
+    /// A constant that is one of some columns.
+    fn in_columns(&self, node: &InList) -> Option<Expr> {
+        node.list.iter().find_map(|item| self.widened(item))?;
+        let each = node.list.iter().map(|item| {
+            let rewritten = self.comparison(&node.expr, Operator::Eq, item);
+            rewritten.unwrap_or_else(|| binary_expr((*node.expr).clone(), Operator::Eq, item.clone()))
+        });
+        let any = each.reduce(Expr::or)?;
+        Some(if node.negated { Expr::Not(Box::new(any)) } else { any })
+    }
+
+    fn widened<'a>(&self, expr: &'a Expr) -> Option<Widened<'a>> {
+        let (column, to) = match expr {
+            Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+                (expr, field.data_type())
+            }
+            _ => return None,
+        };
+        let DataType::Timestamp(finer, zone) = to else { return None };
+        let data_type = column.get_type(self.schema).ok()?;
+        let DataType::Timestamp(unit, of_column) = &data_type else { return None };
+        // A cast that gives or takes a zone moves the timestamps as well.
+        if unit >= finer
+            || zone.is_some() != of_column.is_some()
+            || is_constant(column)
+            || column.is_volatile()
+        {
+            return None;
+        }
+        Some(Widened { column, unit: *unit, data_type })
+    }
+
+    fn constant(&self, expr: &Expr, widened: &Widened<'_>) -> Option<Constant> {
+        if !is_constant(expr) || expr.is_volatile() {
+            return None;
+        }
+        let (finer, number) = match self.number(expr) {
+            Some(found) => found,
+            // Nanoseconds end in the year 2262; a text is read in coarser units as well.
+            None => self.numbers_of_text(expr, widened)?,
+        };
+        let ratio = Some(per_second(finer) / per_second(widened.unit)).filter(|ratio| *ratio > 0)?;
+        let value = number.map(|number| number.checked_div_euclid(ratio)).unwrap_or_default();
+        let is_exact = number.is_none_or(|number| number.checked_rem_euclid(ratio) == Some(0));
+        let zone = match &widened.data_type {
+            DataType::Timestamp(_, zone) => zone.clone(),
+            _ => None,
+        };
+        let value = match widened.unit {
+            TimeUnit::Second => ScalarValue::TimestampSecond(value, zone),
+            TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(value, zone),
+            TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(value, zone),
+            TimeUnit::Nanosecond => return None,
+        };
+        Some(Constant { value, is_exact })
+    }
+
+    /// The unit and the number of a constant timestamp.
+    fn number(&self, constant: &Expr) -> Option<(TimeUnit, Option<i64>)> {
+        let simplified = match constant {
+            Expr::Literal(..) => constant.clone(),
+            _ => self.simplifier.simplify(constant.clone()).ok()?,
+        };
+        match simplified {
+            Expr::Literal(ScalarValue::TimestampSecond(number, _), _) => Some((TimeUnit::Second, number)),
+            Expr::Literal(ScalarValue::TimestampMillisecond(number, _), _) => {
+                Some((TimeUnit::Millisecond, number))
+            }
+            Expr::Literal(ScalarValue::TimestampMicrosecond(number, _), _) => {
+                Some((TimeUnit::Microsecond, number))
+            }
+            Expr::Literal(ScalarValue::TimestampNanosecond(number, _), _) => {
+                Some((TimeUnit::Nanosecond, number))
+            }
             _ => None,
         }
     }
+
+    fn numbers_of_text(&self, constant: &Expr, widened: &Widened<'_>) -> Option<(TimeUnit, Option<i64>)> {
+        let Expr::Cast(Cast { expr: text, field }) = constant else { return None };
+        let DataType::Timestamp(_, zone) = field.data_type() else { return None };
+        let is_text = matches!(
+            **text,
+            Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::LargeUtf8(_) | ScalarValue::Utf8View(_), _)
+        );
+        [TimeUnit::Microsecond, widened.unit].iter().filter(|_| is_text).find_map(|unit| {
+            let cast = text.clone().cast_to(&DataType::Timestamp(*unit, zone.clone()), self.schema).ok()?;
+            self.number(&cast)
+        })
+    }
 }
 
-/// The comparison with a time that lies between `before` and the next one.
-fn compared(expr: &Expr, op: Operator, before: ScalarValue) -> Option<Expr> {
-    let with = |op| binary_expr(expr.clone(), op, Expr::Literal(before, None));
+/// The comparison of a column with a constant, whose value was rounded down to the unit of the column.
+fn compare(column: &Expr, op: Operator, constant: Constant) -> Option<Expr> {
+    let with = |op| Some(binary_expr(column.clone(), op, Expr::Literal(constant.value, None)));
+    if constant.is_exact {
+        return with(op);
+    }
     match op {
-        Operator::Eq => Some(never(expr)),
-        Operator::NotEq => Some(always(expr)),
-        Operator::Lt | Operator::LtEq => Some(with(Operator::LtEq)),
-        Operator::Gt | Operator::GtEq => Some(with(Operator::Gt)),
+        Operator::Eq => Some(never(column)),
+        Operator::NotEq => Some(always(column)),
+        Operator::Lt | Operator::LtEq => with(Operator::LtEq),
+        Operator::Gt | Operator::GtEq => with(Operator::Gt),
         Operator::IsNotDistinctFrom => Some(lit(false)),
         Operator::IsDistinctFrom => Some(lit(true)),
         _ => None,
@@ -150,16 +207,7 @@ fn always(expr: &Expr) -> Expr {
 }
 
 fn is_constant(expr: &Expr) -> bool {
-    expr.column_refs().is_empty() && !expr.is_volatile()
-}
-
-fn number(value: &ScalarValue) -> Option<i64> {
-    match value {
-        ScalarValue::TimestampMillisecond(number, _)
-        | ScalarValue::TimestampMicrosecond(number, _)
-        | ScalarValue::TimestampNanosecond(number, _) => *number,
-        _ => None,
-    }
+    expr.column_refs().is_empty()
 }
 
 fn per_second(unit: TimeUnit) -> i64 {

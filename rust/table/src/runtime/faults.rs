@@ -98,7 +98,7 @@ faults! {
         TakesFindDeletedRows,
         /// The change feed leaves out deletes.
         FeedLeavesOutDeletes,
-        /// The change feed leaves out what was not inserted.
+        /// The change feed leaves out updates.
         FeedLeavesOutUpdates,
         /// A cleanup removes versions with a tag.
         CleanupIgnoresTags,

@@ -68,7 +68,7 @@ pub(super) fn write_file(
     };
     file.and_then(|mut file| {
         file.write_all(bytes)?;
-        trace::changed(|| DiskChange::written(path));
+        trace::written(path);
         if durability == Durability::Full { sync(&file, path) } else { Ok(()) }
     })
     .map_err(|e| io_error(path, e))
@@ -80,7 +80,7 @@ pub(super) fn publish(temporary: &Path, target: &Path) -> Result<bool> {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
             match rename_unless_taken(temporary, target) {
                 Ok(()) => {
-                    trace::changed(|| DiskChange::Rename(temporary.to_owned(), target.to_owned()));
+                    trace::changed(target, || DiskChange::Rename(temporary.to_owned(), target.to_owned()));
                     return Ok(true);
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {
@@ -94,7 +94,7 @@ pub(super) fn publish(temporary: &Path, target: &Path) -> Result<bool> {
             }
         }
         Ok(()) => {
-            trace::changed(|| DiskChange::Link(temporary.to_owned(), target.to_owned()));
+            trace::changed(target, || DiskChange::Link(temporary.to_owned(), target.to_owned()));
             return Ok(true);
         }
         Err(e) => e,
@@ -109,19 +109,19 @@ pub(super) fn rename_unless_taken(from: &Path, to: &Path) -> io::Result<()> {
 
 pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| io_error(to, e))?;
-    trace::changed(|| DiskChange::Rename(from.to_owned(), to.to_owned()));
+    trace::changed(to, || DiskChange::Rename(from.to_owned(), to.to_owned()));
     Ok(())
 }
 
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
-    trace::changed(|| DiskChange::Remove(path.to_owned()));
+    trace::changed(path, || DiskChange::Remove(path.to_owned()));
     Ok(())
 }
 
 pub(super) fn sync(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
-    trace::changed(|| DiskChange::Sync(path.to_owned()));
+    trace::changed(path, || DiskChange::Sync(path.to_owned()));
     Ok(())
 }
 

@@ -223,7 +223,7 @@ impl LocalStore {
         {
             self.metrics.add_write(bytes.len());
             file.write_all_at(bytes, 0).map_err(|e| io_error(&target, e))?;
-            trace::changed(|| DiskChange::written(&target));
+            trace::written(&target);
             return Ok(());
         }
         self.put(path, bytes, Durability::Os)
@@ -358,9 +358,9 @@ impl LocalStore {
         let Some(parent) = target.parent() else { return Ok(()) };
         let missing: Vec<&Path> = parent.ancestors().take_while(|p| !p.exists()).collect();
         fs::create_dir_all(parent).map_err(|e| io_error(parent, e))?;
-        missing
-            .iter()
-            .for_each(|directory| trace::changed(|| DiskChange::Directory(directory.to_path_buf())));
+        for directory in missing.iter().rev() {
+            trace::changed(directory, || DiskChange::CreateDirectory(directory.to_path_buf()));
+        }
         // A new directory is an entry of its parent: sync from the outermost inwards.
         missing.into_iter().rev().try_for_each(|directory| sync_parent(directory, durability))
     }
@@ -372,7 +372,7 @@ impl LocalStore {
         }
         let directory = self.resolve(path);
         if fs::remove_dir(&directory).is_ok() {
-            trace::changed(|| DiskChange::RemoveDirectory(directory));
+            trace::changed(&directory, || DiskChange::RemoveDirectory(directory.clone()));
         }
     }
 

@@ -9,8 +9,7 @@ use pennon_core::Result;
 use tracing::trace_span;
 
 use super::disk::{io_error, remove, rename, sync, sync_parent};
-use super::trace::{self, DiskChange};
-use super::{Durability, Sink};
+use super::{Durability, Sink, trace};
 use crate::runtime::Metrics;
 
 /// A new file that is written.
@@ -50,7 +49,7 @@ impl Sink for LocalSink {
         let mut flush = || -> io::Result<()> {
             let writer = self.writer()?;
             writer.flush()?;
-            trace::changed(|| DiskChange::written(&full));
+            trace::written(&full);
             if durability == Durability::Full { sync(writer.get_ref(), &full) } else { Ok(()) }
         };
         flush().map_err(|e| io_error(&self.full, e))?;

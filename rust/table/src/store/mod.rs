@@ -56,6 +56,7 @@ pub use self::options::StorageOptions;
 pub use self::requests::RequestLimits;
 use self::requests::{Client, Requests};
 pub(crate) use self::secrets::{Names, shown};
+#[doc(hidden)]
 pub use self::trace::{DiskChange, DiskTrace};
 pub(crate) use self::types::{ConditionalPuts, FileEnd};
 pub use self::types::{Durability, FileInfo, ListedFile, Sink};

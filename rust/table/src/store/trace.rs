@@ -1,5 +1,7 @@
-//! What a simulator sees of the local disk: each change below a directory, in its order. Where nobody looks, that costs the
-//! look at a number.
+//! What a simulator sees of the local disk: the changes below a directory. When no directory is watched, a change costs one
+//! atomic load.
+//!
+//! A change is recorded after it was made, so those of two threads at the same moment may be in either order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskChange {
     /// A directory was made.
-    Directory(PathBuf),
+    CreateDirectory(PathBuf),
     /// An empty directory was removed.
     RemoveDirectory(PathBuf),
     /// A file was made or filled; its content is this now.
@@ -26,25 +28,6 @@ pub enum DiskChange {
     Sync(PathBuf),
 }
 
-impl DiskChange {
-    /// A file has what is on the disk.
-    pub(super) fn written(path: &Path) -> Self {
-        Self::Write(path.to_owned(), fs::read(path).unwrap_or_default())
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Directory(path)
-            | Self::RemoveDirectory(path)
-            | Self::Write(path, _)
-            | Self::Link(_, path)
-            | Self::Rename(_, path)
-            | Self::Remove(path)
-            | Self::Sync(path) => path,
-        }
-    }
-}
-
 type Traces = BTreeMap<PathBuf, Vec<DiskChange>>;
 
 static WATCHED: AtomicUsize = AtomicUsize::new(0);
@@ -54,13 +37,21 @@ fn traces() -> MutexGuard<'static, Traces> {
     TRACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn changed(change: impl FnOnce() -> DiskChange) {
-    if WATCHED.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    let change = change();
-    if let Some((_, trace)) = traces().iter_mut().find(|(root, _)| change.path().starts_with(root)) {
-        trace.push(change);
+/// Records a change, if somebody watches a directory above it.
+pub(super) fn changed(path: &Path, change: impl FnOnce() -> DiskChange) {
+    record(path, || Some(change()));
+}
+
+/// Records that a file has what it has now.
+pub(super) fn written(path: &Path) {
+    record(path, || Some(DiskChange::Write(path.to_owned(), fs::read(path).ok()?)));
+}
+
+fn record(path: &Path, change: impl FnOnce() -> Option<DiskChange>) {
+    if WATCHED.load(Ordering::Relaxed) > 0
+        && let Some((_, trace)) = traces().iter_mut().find(|(root, _)| path.starts_with(root))
+    {
+        trace.extend(change());
     }
 }
 
@@ -74,7 +65,7 @@ pub struct DiskTrace {
 
 impl DiskTrace {
     /// Begins to watch. `root`: an absolute path.
-    pub fn of(root: &Path) -> Self {
+    pub fn start(root: &Path) -> Self {
         traces().insert(root.to_owned(), Vec::new());
         WATCHED.fetch_add(1, Ordering::Relaxed);
         Self { root: root.to_owned() }
@@ -85,7 +76,7 @@ impl DiskTrace {
         traces().get(&self.root).cloned().unwrap_or_default()
     }
 
-    /// How many they are.
+    /// The number of changes so far.
     pub fn count(&self) -> usize {
         traces().get(&self.root).map_or(0, Vec::len)
     }

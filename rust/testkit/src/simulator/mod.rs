@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`commits`] | several writers whose commits interleave at every await, on a store that misbehaves |
-//! | [`tables`] | programs of all verbs on whole tables, and every state in which a crash may leave them, compared with a model of the rows |
+//! | [`tables`] | programs of all verbs on whole tables, and states in which a crash may leave them, compared with a model of the rows |
 
 pub mod commits;
 pub mod tables;

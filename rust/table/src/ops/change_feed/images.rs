@@ -23,7 +23,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 use super::Images;
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
-use crate::runtime::{Fault, each_concurrently, is_planted};
+use crate::runtime::{Fault, each_concurrently, planted};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
 
@@ -66,11 +66,11 @@ impl Step {
         let both = two.then(|| u64::try_from(readers).unwrap_or(1));
         let mut units =
             crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both)).await?;
-        units.retain(|unit| match unit.kind {
-            UnitKind::Deleted => !is_planted(Fault::FeedLeavesOutDeletes),
-            UnitKind::Inserted => true,
-            UnitKind::Updated | UnitKind::Candidate => !is_planted(Fault::FeedLeavesOutUpdates),
-        });
+        match planted() {
+            Some(Fault::FeedLeavesOutDeletes) => units.retain(|unit| unit.kind != UnitKind::Deleted),
+            Some(Fault::FeedLeavesOutUpdates) => units.retain(|unit| unit.kind != UnitKind::Updated),
+            _ => {}
+        }
         Ok(units)
     }
 

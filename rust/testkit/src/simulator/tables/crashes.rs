@@ -1,9 +1,12 @@
 //! The process or the machine stops at any moment of the last verb of a program.
 //!
-//! On a local disk every state that a crash may leave after each change is made again (`disk`); on a store of objects the
-//! verb is cut off after each number of changes. What is left must open at the version that was acknowledged last or at one
-//! that the verb was making, whole, with all versions, tags and branches from before, and take the next commit. Without
-//! syncing that holds for a killed process; after a power cut there may be an error, but never half a version.
+//! On a local disk states that a crash may leave before and after each change are made again (`disk`); on a store of objects
+//! the verb is cut off after each number of changes. What is left must open at the version that was acknowledged last or at
+//! one that the verb was making, whole, with all versions, tags and branches from before, and take the next commit. Without
+//! syncing that holds for a killed process; after a power cut there may be an error, but never another content of a version.
+//! A program without a step is the creation of the table.
+//!
+//! Not looked at: the removal of a branch or of the table.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -14,6 +17,7 @@ use pennon_table::{CommitOptions, Dataset, Durability, VersionRef, WriteMode, Wr
 
 use super::disk::{Disk, Remains};
 use super::line::{Line, World, text};
+use super::model::two_columns;
 use super::verbs::batches;
 use super::{Step, check};
 
@@ -26,6 +30,8 @@ pub struct CrashCounts {
     pub after_commit: usize,
     /// Of these, that could not be read or written: only allowed after a power cut if nothing was synced.
     pub errors: usize,
+    /// Changes of the disk by the last steps.
+    pub changes: usize,
 }
 
 impl CrashCounts {
@@ -34,6 +40,7 @@ impl CrashCounts {
         self.states += other.states;
         self.after_commit += other.after_commit;
         self.errors += other.errors;
+        self.changes += other.changes;
     }
 }
 
@@ -45,32 +52,36 @@ pub(super) async fn on_disk(
     durability: Durability,
     promised: Durability,
 ) -> Result<CrashCounts, String> {
-    let trace = DiskTrace::of(root);
-    let (last, warm_up) = program.split_last().ok_or("the program has no step")?;
+    let trace = DiskTrace::start(root);
     let address = root.to_str().ok_or("the directory has no name in UTF-8")?;
     let mut world = World::create(address.to_owned(), None, durability).await?;
-    for step in warm_up {
-        world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+    let (mut begun, mut before) = (0, Vec::new());
+    if let Some((last, warm_up)) = program.split_last() {
+        for step in warm_up {
+            world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+        }
+        (begun, before) = (trace.count(), world.lines.clone());
+        world.run(last).await.map_err(|what| format!("{last:?}: {what}"))?;
     }
-    let (begun, before) = (trace.count(), world.lines.clone());
-    world.run(last).await.map_err(|what| format!("{last:?}: {what}"))?;
     let (changes, after) = (trace.changes(), world.lines.clone());
     drop((trace, world));
 
     let (mut disk, mut seen, mut counts) = (Disk::default(), HashSet::new(), CrashCounts::default());
     let (warm_up, verb) = changes.split_at(begun);
     warm_up.iter().for_each(|change| disk.change(change));
+    counts.changes = verb.len();
     for count in 0_usize..=verb.len() {
         if let Some(change) = count.checked_sub(1).and_then(|last| verb.get(last)) {
             disk.change(change);
         }
         // Acknowledged: whatever happens now, it is there.
         let before = if count == verb.len() { &after } else { &before };
+        let killed = verb.get(count).map(|next| disk.killed_during(next)).unwrap_or_default();
+        let killed = std::iter::once(disk.killed()).chain(killed);
+        let killed = killed.map(|remains| ("killed".to_owned(), remains, false));
         let power_cuts = disk.after_power_cut(u64::try_from(count).unwrap_or(0));
         let power_cuts = power_cuts.into_iter().map(|(name, remains)| (name, remains, true));
-        for (state, remains, is_power_cut) in
-            std::iter::once(("killed".to_owned(), disk.killed(), false)).chain(power_cuts)
-        {
+        for (state, remains, is_power_cut) in killed.chain(power_cuts) {
             let may_fail = is_power_cut && promised == Durability::Os;
             if !seen.insert((remains.clone(), count == verb.len(), may_fail)) {
                 continue;
@@ -118,34 +129,36 @@ enum CrashOutcome {
     Error,
 }
 
-/// Looks at all lines, then commits to the first.
+/// Looks at all lines, then commits to each.
 async fn look(before: &[Line], after: &[Line], may_fail: bool) -> Result<CrashOutcome, String> {
     let mut found = CrashOutcome::Old;
     for (number, now) in after.iter().enumerate() {
-        let opened = match (now.reopened(true).await, before.get(number)) {
-            (Ok(opened), _) => opened,
+        let before = before.get(number);
+        let looked = match now.reopened(true).await {
+            Ok(opened) => {
+                if before.is_none_or(|before| before.newest.version() < opened.version()) {
+                    found = CrashOutcome::New;
+                }
+                match is_whole(&opened, before, now, may_fail).await {
+                    Ok(()) => commit(now).await,
+                    flaw => flaw,
+                }
+            }
+            // A table that was being made: it is made again.
+            Err(error) if before.is_none() && number == 0 && error.is_not_found() => again(now).await,
             // A branch or a clone that was being made.
-            (Err(_), None) => continue,
-            (Err(_), Some(_)) if may_fail => return Ok(CrashOutcome::Error),
-            (Err(error), Some(_)) => return Err(format!("{}: {}", now.shown(), text(error))),
+            Err(_) if before.is_none() => Ok(()),
+            Err(error) => Err(Flaw::Error(text(error))),
         };
-        match is_whole(&opened, before.get(number), now, may_fail).await {
+        match looked {
             Ok(()) => {}
-            Err(Flaw::Error(_)) if may_fail => return Ok(CrashOutcome::Error),
+            Err(Flaw::Error(_)) if may_fail => found = CrashOutcome::Error,
             Err(Flaw::Error(what) | Flaw::Difference(what)) => {
-                return Err(format!("{}, version {}: {what}", now.shown(), opened.version()));
+                return Err(format!("{}: {what}", now.shown()));
             }
         }
-        let is_new = before.get(number).is_none_or(|before| before.newest.version() < opened.version());
-        if is_new {
-            found = CrashOutcome::New;
-        }
     }
-    match (commit(after).await, may_fail) {
-        (Ok(()), _) => Ok(found),
-        (Err(_), true) => Ok(CrashOutcome::Error),
-        (Err(what), false) => Err(format!("the next commit: {what}")),
-    }
+    Ok(found)
 }
 
 /// What is wrong with a version: it cannot be read, or is not what it was.
@@ -167,11 +180,14 @@ async fn is_whole(opened: &Dataset, before: Option<&Line>, after: &Line, may_fai
         check::is_equal(&found, expected).map_err(Flaw::Difference)
     };
     is_equal(opened).await?;
-    let Some(before) = before.filter(|_| !may_fail) else { return Ok(()) };
+    let Some(before) = before else { return Ok(()) };
     for number in before.kept.intersection(&after.kept).filter(|number| **number < newest) {
         let version = VersionRef::Number(*number);
         let older = opened.checkout(version).await.map_err(|error| Flaw::Error(text(error)))?;
         is_equal(&older).await?;
+    }
+    if may_fail {
+        return Ok(());
     }
     let tags = opened.tags().list().await.map_err(|error| Flaw::Error(text(error)))?;
     let own = tags.values().filter(|tag| tag.branch == after.branch).map(|tag| tag.version.0);
@@ -185,21 +201,41 @@ async fn is_whole(opened: &Dataset, before: Option<&Line>, after: &Line, may_fai
     }
 }
 
-/// The next commit to the table, after which nothing is wrong with any file.
-async fn commit(lines: &[Line]) -> Result<(), String> {
-    let line = lines.first().ok_or("there is no line")?;
-    let mut table = line.reopened(true).await.map_err(text)?;
-    let before = check::state(&table).await?;
-    let rows = [(line.next_key + 1000, Some(1))];
+/// Rows that no program has.
+fn other_rows(line: &Line) -> [(i64, Option<i64>); 1] {
+    [(line.next_key + 1000, Some(1))]
+}
+
+fn params(mode: WriteMode) -> WriteOptions {
     let commit = CommitOptions { durability: Durability::Os, ..CommitOptions::default() };
-    let params = WriteOptions { mode: WriteMode::Append, commit, ..WriteOptions::default() };
-    table.insert(batches(&before.fields, &rows)?, params).await.map_err(text)?;
-    let reopened = line.reopened(true).await.map_err(text)?;
-    let mut found = check::state(&reopened).await?;
+    WriteOptions { mode, commit, ..WriteOptions::default() }
+}
+
+/// The next commit, after which nothing is wrong with any file.
+async fn commit(line: &Line) -> Result<(), Flaw> {
+    let failed = |error| Flaw::Error(text(error));
+    let mut table = line.reopened(true).await.map_err(failed)?;
+    let before = check::state(&table).await.map_err(Flaw::Error)?;
+    let rows = batches(&before.fields, &other_rows(line)).map_err(Flaw::Difference)?;
+    table.insert(rows, params(WriteMode::Append)).await.map_err(failed)?;
+    let reopened = line.reopened(true).await.map_err(failed)?;
+    let mut found = check::state(&reopened).await.map_err(Flaw::Error)?;
     if found.rows.pop_last().and_then(|(_, row)| row.key()) != Some(line.next_key + 1000) {
-        return Err("the new row is not there, or not the last one".to_owned());
+        return Err(Flaw::Difference("the new row is not there, or not the last one".to_owned()));
     }
-    check::is_equal(&found, &before)?;
-    let report = reopened.verify(Depth::Data).await.map_err(text)?;
-    report.findings.first().map_or(Ok(()), |finding| Err(format!("{finding:?}")))
+    check::is_equal(&found, &before).map_err(Flaw::Difference)?;
+    let report = reopened.verify(Depth::Data).await.map_err(failed)?;
+    // What is wrong with other versions and files a power cut may have done.
+    report.findings.first().map_or(Ok(()), |finding| Err(Flaw::Error(format!("{finding:?}"))))
+}
+
+/// A table is made where there is none.
+async fn again(line: &Line) -> Result<(), Flaw> {
+    let failed = |error| Flaw::Error(text(error));
+    let rows = batches(&two_columns(), &other_rows(line)).map_err(Flaw::Difference)?;
+    let made = Dataset::write(rows, &line.uri, params(WriteMode::Create)).await.map_err(failed)?;
+    match check::state(&made).await.map_err(Flaw::Error)?.rows.len() {
+        1 => Ok(()),
+        count => Err(Flaw::Difference(format!("the new table has {count} rows"))),
+    }
 }

@@ -7,11 +7,12 @@
 //! | hollow | all names, contents that were synced: other files are as they were before, or empty |
 //! | without one | everything but one change of a name |
 //! | with one | of the changes of names that were not synced only one |
-//! | torn | everything, and half of one file that was not synced |
-//! | shuffled | any of the changes of names, and of each file the old content, the new one or half of it |
+//! | torn | everything, but of one file that was not synced only half, zeros, or the new half and the old one |
+//! | shuffled | any of the changes of names, and of each file the old content, the new one, or one that is torn |
 //!
-//! That is what POSIX allows: a name is safe when its directory was synced, a content when its file was, in whichever order
-//! they were made. A journal of the file system allows less.
+//! These are some of the states that POSIX allows: a name is safe when its directory was synced, a content when its file was, in
+//! whichever order they were made. Single changes are left out for the last [`BY_THEMSELVES`], shuffled states are
+//! [`SHUFFLED`] of each moment. A journal of the file system allows less.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -85,9 +86,37 @@ impl Names {
 /// What of a file survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
+    /// What was synced.
     Safe,
+    /// The first half of what was written.
     Half,
+    /// Its length.
+    Zeros,
+    /// The first half of what was written, then what was synced, then zeros.
+    Mixed,
+    /// All that was written.
     All,
+}
+
+impl Kept {
+    const TORN: [Self; 3] = [Self::Half, Self::Zeros, Self::Mixed];
+
+    fn of(self, file: &File) -> Vec<u8> {
+        let File { content, safe } = file;
+        let half = content.len() / 2;
+        let first = content.iter().take(half).copied();
+        match self {
+            _ if content == safe => content.clone(),
+            Self::Safe => safe.clone(),
+            Self::Half => first.collect(),
+            Self::Zeros => vec![0; content.len()],
+            Self::Mixed => {
+                let old = safe.iter().skip(half).copied().chain(std::iter::repeat(0));
+                first.chain(old).take(content.len()).collect()
+            }
+            Self::All => content.clone(),
+        }
+    }
 }
 
 /// The disk after some changes.
@@ -104,7 +133,7 @@ impl Disk {
     /// Takes in the next change.
     pub(super) fn change(&mut self, change: &DiskChange) {
         match change {
-            DiskChange::Directory(path) => self.pend(NameChange::Make(path.clone())),
+            DiskChange::CreateDirectory(path) => self.pend(NameChange::Make(path.clone())),
             DiskChange::RemoveDirectory(path) => self.pend(NameChange::Unmake(path.clone())),
             DiskChange::Write(path, content) => match self.file(path) {
                 Some(file) => file.content.clone_from(content),
@@ -156,6 +185,17 @@ impl Disk {
         self.remains(|_| true, |_| Kept::All)
     }
 
+    /// What kills of the process leave that is about to make a change: of a file that is written, nothing or half.
+    pub(super) fn killed_during(&self, change: &DiskChange) -> Vec<Remains> {
+        let DiskChange::Write(path, content) = change else { return Vec::new() };
+        let with = |length: usize| {
+            let mut remains = self.killed();
+            remains.files.insert(path.clone(), content.iter().take(length).copied().collect());
+            remains
+        };
+        vec![with(0), with(content.len() / 2)]
+    }
+
     /// What a power cut may leave, named.
     pub(super) fn after_power_cut(&self, seed: u64) -> Vec<(String, Remains)> {
         let unsynced: Vec<usize> = (0..self.files.len()).filter(|&at| self.is_unsynced(at)).collect();
@@ -168,17 +208,21 @@ impl Disk {
             states.push((format!("with only {change:?}"), self.remains(|other| other == at, |_| Kept::Safe)));
         }
         for &at in unsynced.iter().rev().take(BY_THEMSELVES) {
-            let torn = |other| if other == at { Kept::Half } else { Kept::All };
-            states.push((format!("torn file {at}"), self.remains(|_| true, torn)));
+            for torn in Kept::TORN {
+                let kept = |other| if other == at { torn } else { Kept::All };
+                states.push((format!("file {at} is torn: {torn:?}"), self.remains(|_| true, kept)));
+            }
         }
         if self.pending.len() + unsynced.len() > 1 {
             for number in 0..SHUFFLED {
                 let mut random = StdRng::seed_from_u64(seed.wrapping_mul(SHUFFLED).wrapping_add(number));
                 let changes: Vec<bool> = self.pending.iter().map(|_| random.random()).collect();
                 let kept: Vec<Kept> = (0..self.files.len())
-                    .map(|_| match random.random_range(0..3) {
-                        0 => Kept::Safe,
-                        1 => Kept::Half,
+                    .map(|_| match random.random_range(0..6) {
+                        0 | 1 => Kept::Safe,
+                        2 => Kept::Half,
+                        3 => Kept::Zeros,
+                        4 => Kept::Mixed,
                         _ => Kept::All,
                     })
                     .collect();
@@ -213,12 +257,7 @@ impl Disk {
         };
         let files = names.files.iter().filter(|(path, _)| is_reachable(path)).filter_map(|(path, &at)| {
             let file = self.files.get(at)?;
-            let content = match kept(at) {
-                _ if file.content == file.safe => file.content.clone(),
-                Kept::Safe => file.safe.clone(),
-                Kept::Half => file.content.get(..file.content.len() / 2)?.to_vec(),
-                Kept::All => file.content.clone(),
-            };
+            let content = kept(at).of(file);
             Some((path.clone(), content))
         });
         let directories = names.directories.iter().filter(|path| is_reachable(path)).cloned().collect();

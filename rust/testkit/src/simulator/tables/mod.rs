@@ -142,8 +142,8 @@ impl Simulator {
         })
     }
 
-    /// Runs a program below an absolute path of the local disk, and looks at every state that a crash during its last step
-    /// may leave there: whether that is what commits of the `promised` durability leave. Errors: the first state that is
+    /// Runs a program below an absolute path of the local disk, and looks at states that a crash during its last step may
+    /// leave there: whether that is what commits of the `promised` durability leave. Errors: the first state that is
     /// wrong.
     pub fn crash_on_disk(
         &self,

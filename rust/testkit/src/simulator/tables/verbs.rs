@@ -24,7 +24,7 @@ use super::line::{Line, Versions, World, text};
 use super::model::{Assignment, Effect, KEY, Matched, Predicate, VALUE, Value, two_columns};
 
 /// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the verb of its name")]
 pub enum StepKind {
     Append,
