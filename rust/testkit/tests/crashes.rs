@@ -30,7 +30,7 @@ fn program(kind: StepKind, number: u64, seed: u64) -> Vec<Step> {
         _ => MANNERS.get(usize::try_from(number).unwrap() % MANNERS.len()),
     };
     let manner = manner.copied().unwrap();
-    let begins = if number % 2 == 0 { StepKind::Branch } else { StepKind::Clone };
+    let begins = if number.is_multiple_of(2) { StepKind::Branch } else { StepKind::Clone };
     let mut steps = vec![
         step(StepKind::AddColumn, 1),
         step(StepKind::Append, 1),
