@@ -135,7 +135,7 @@ impl Branches {
         if !children.is_empty() {
             return Err(in_use(name, &format!("branches were made from it: {}", children.join(", "))));
         }
-        store.delete(&path(name)).await?;
+        store.delete_durably(&path(name), self.durability).await?;
         delete_branch_files(&store, name).await.map(drop)
     }
 

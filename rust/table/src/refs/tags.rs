@@ -110,7 +110,7 @@ impl Tags {
     /// Removes a tag. Errors: `NotFound`.
     pub async fn delete(&self, name: &str) -> Result<()> {
         Self::read(&*self.store()?, name).await?;
-        self.store()?.delete(&path(name)).await
+        self.store()?.delete_durably(&path(name), self.durability).await
     }
 
     /// All tags by name.

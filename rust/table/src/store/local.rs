@@ -294,6 +294,14 @@ impl LocalStore {
         }
     }
 
+    /// Makes durable that a file is not there any more.
+    pub(super) fn sync_removal(&self, path: &str, durability: Durability) -> Result<()> {
+        match sync_parent(&self.resolve(path), durability) {
+            Err(error) if error.is_not_found() => Ok(()),
+            synced => synced,
+        }
+    }
+
     pub(super) fn delete_all(&self) -> Result<bool> {
         self.metrics.add_write(0);
         self.open.clear();

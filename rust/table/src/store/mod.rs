@@ -492,6 +492,17 @@ impl Store {
         }
     }
 
+    /// [`Self::delete`]; with [`Durability::Full`] a power cut does not bring the file back.
+    pub(crate) async fn delete_durably(&self, path: &str, durability: Durability) -> Result<()> {
+        self.delete(path).await?;
+        match &self.backend {
+            Backend::Local(local) => {
+                local.run(path, move |local, path| local.sync_removal(path, durability)).await
+            }
+            Backend::Object(_) => Ok(()),
+        }
+    }
+
     /// Removes files with as few requests as the store allows: what became of each. One that is not there is no error.
     #[instrument(level = "trace", skip_all, fields(path = self.root(), files = paths.len()))]
     pub(crate) async fn delete_many(&self, paths: Vec<String>) -> HashMap<String, Result<()>> {
