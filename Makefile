@@ -160,6 +160,8 @@ nightly: test
 	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
 	# A million steps of programs on whole tables, of which none may differ from the model.
 	PENNON_STEPS=1000000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
+	# Crashes at any moment of several programs for each verb.
+	PENNON_CRASHES=12 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test crashes
 	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
 	# Ten thousand writers that are killed, of which no acknowledged commit may be lost.
 	PENNON_KILLS=10000 LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.kills --seed=$(SEED)
@@ -169,6 +171,7 @@ nightly: test
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	$(MAKE) lanes
 	$(MAKE) neighbours
+	$(MAKE) fuzz
 	@echo "make nightly: all tests passed, from seed $(SEED)"
 
 SECONDS ?= 3600
