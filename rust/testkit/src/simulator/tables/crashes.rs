@@ -145,7 +145,7 @@ async fn look(before: &[Line], after: &[Line], may_fail: bool) -> Result<CrashOu
                 }
             }
             // A table that was being made: it is made again.
-            Err(error) if before.is_none() && number == 0 && error.is_not_found() => again(now).await,
+            Err(error) if before.is_none() && number == 0 && error.is_not_found() => create_table(now).await,
             // A branch or a clone that was being made.
             Err(_) if before.is_none() => Ok(()),
             Err(error) => Err(Flaw::Error(text(error))),
@@ -230,7 +230,7 @@ async fn commit(line: &Line) -> Result<(), Flaw> {
 }
 
 /// A table is made where there is none.
-async fn again(line: &Line) -> Result<(), Flaw> {
+async fn create_table(line: &Line) -> Result<(), Flaw> {
     let failed = |error| Flaw::Error(text(error));
     let rows = batches(&two_columns(), &other_rows(line)).map_err(Flaw::Difference)?;
     let made = Dataset::write(rows, &line.uri, params(WriteMode::Create)).await.map_err(failed)?;
