@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -62,8 +63,11 @@ class Zygote:
 
 def threads() -> list[str]:
     """The names of threads next to this one that a fork would lose."""
-    others = [task for task in Path("/proc/self/task").iterdir() if int(task.name) != os.getpid()]
-    names = [(task / "comm").read_text().strip() for task in others]
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        # One that has ended since they were listed is not lost.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            names += [(task / "comm").read_text().strip()] * (int(task.name) != os.getpid())
     return [name for name in names if name != "jemalloc_bg_thd"]
 
 

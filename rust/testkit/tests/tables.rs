@@ -101,7 +101,7 @@ fn each_planted_fault_is_found() {
     assert_eq!(
         missed.into_inner().unwrap(),
         [],
-        "not found in {planted} programs: with PENNON_PLANTED=4000 perhaps, see RARE"
+        "not found in {planted} programs from 0 on, or from the number in RARE"
     );
 }
 

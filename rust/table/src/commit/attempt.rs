@@ -254,7 +254,12 @@ impl NextManifest {
         let (mut manifest, mut indices) =
             apply(self.current.as_deref(), &self.indices, transaction, &context)?;
         manifest.version = version;
-        planted::spoil_version(self.current.as_deref(), &transaction.operation, &mut manifest, &mut indices)?;
+        planted::corrupt_manifest(
+            self.current.as_deref(),
+            &transaction.operation,
+            &mut manifest,
+            &mut indices,
+        )?;
         // What is new is encoded once, so that the next commits copy it.
         manifest.fragments.seal();
         // A transaction with a file of its own that was committed elsewhere under this uuid is found by its inline copy.

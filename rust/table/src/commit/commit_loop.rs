@@ -29,7 +29,7 @@ pub(crate) async fn commit(
     mut change: StagedChange,
     options: &CommitOptions,
 ) -> CommitOutcome {
-    planted::spoil_change(&mut change.transaction.operation);
+    planted::corrupt_operation(&mut change.transaction.operation);
     let span = info_span!(
         "commit",
         table = base.store.root(),

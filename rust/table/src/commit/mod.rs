@@ -14,7 +14,7 @@
 //! | wait before a retry | `backoff` |
 //! | say how it ended | `conclude`, `outcome` |
 //! | remove the files of a change that was not committed | `commit_loop` |
-//! | make mistakes that the simulators must find | `planted` |
+//! | corrupt it, for simulators that must find that | `planted` |
 //!
 //! Invariants: a commit is acknowledged only if exactly one manifest carries its transaction. A transaction whose uuid
 //! is found in a version since the one it read is committed already; that is how an answer that got lost, and a caller

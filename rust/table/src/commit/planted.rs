@@ -1,4 +1,4 @@
-//! Mistakes in what a change says and in what a version is made of it, planted by the simulators (see [`Fault`]).
+//! Corrupts the operation or the manifest of a commit, as a simulator asks (see [`Fault`]).
 
 use pennon_core::manifest::{Fragment, IndexMetadata, LineageSource, Manifest};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
@@ -7,8 +7,8 @@ use pennon_core::{Result, Version};
 
 use crate::runtime::{Fault, planted};
 
-/// Spoils what a change says, if that is planted.
-pub(super) fn spoil_change(operation: &mut Operation) {
+/// Corrupts the operation before it is committed.
+pub(super) fn corrupt_operation(operation: &mut Operation) {
     match (planted(), operation) {
         (Some(Fault::RestoreOfTheVersionBefore), Operation::Restore(restore)) => {
             restore.version = Version(restore.version.0.saturating_sub(1).max(1));
@@ -18,8 +18,8 @@ pub(super) fn spoil_change(operation: &mut Operation) {
     }
 }
 
-/// Spoils a version that was made, if that is planted.
-pub(super) fn spoil_version(
+/// Corrupts the manifest that was made of the one before and the operation.
+pub(super) fn corrupt_manifest(
     before: Option<&Manifest>,
     operation: &Operation,
     made: &mut Manifest,
@@ -27,13 +27,13 @@ pub(super) fn spoil_version(
 ) -> Result<()> {
     let (Some(fault), Some(before)) = (planted(), before) else { return Ok(()) };
     let old = |fragment: &Fragment| before.fragment(fragment.id).map(|old| old.as_ref().clone());
-    // Fragments with new numbers, by what is wrong with them.
-    let new = |made: &mut Manifest, spoil: fn(&mut Fragment, Version)| {
+    // Edits each fragment that the commit has added.
+    let edit_new = |made: &mut Manifest, edit: fn(&mut Fragment, Version)| {
         let version = made.version;
-        change(made, |fragment| {
-            let mut spoilt = (!before.fragments.contains_id(fragment.id)).then(|| fragment.edit())?;
-            spoil(&mut spoilt, version);
-            Some(spoilt)
+        edit_fragments(made, |fragment| {
+            let mut edited = (!before.fragments.contains_id(fragment.id)).then(|| fragment.edit())?;
+            edit(&mut edited, version);
+            Some(edited)
         });
     };
     match (fault, operation) {
@@ -50,7 +50,7 @@ pub(super) fn spoil_version(
             }
         }
         (Fault::DeletedRowsStay, Operation::Delete(_)) | (Fault::UpdatedRowsStay, Operation::Update(_)) => {
-            change(made, old);
+            edit_fragments(made, old);
         }
         (Fault::EmptiedFragmentsStay, Operation::Delete(_) | Operation::Update(_))
         | (Fault::ReplacedFragmentsStay, Operation::Rewrite(_)) => {
@@ -61,9 +61,8 @@ pub(super) fn spoil_version(
         }
         (Fault::UpdatedRowsGetNewIds, Operation::Update(_))
         | (Fault::CompactedRowsGetNewIds, Operation::Rewrite(_)) => {
-            let first = made.next_row_id;
-            let mut next = first;
-            change(made, |fragment| {
+            let mut next = made.next_row_id;
+            edit_fragments(made, |fragment| {
                 let mut renumbered = (!before.fragments.contains_id(fragment.id)).then(|| fragment.edit())?;
                 let ids = RowIdSequence::from_range(next..next + fragment.physical_rows);
                 next += fragment.physical_rows;
@@ -73,15 +72,15 @@ pub(super) fn spoil_version(
             made.next_row_id = next;
         }
         (Fault::UpdatedRowsLookNew, Operation::Update(_)) => {
-            new(made, |fragment, version| fragment.created_at = constant(fragment, version));
+            edit_new(made, |fragment, version| fragment.created_at = constant(fragment, version));
         }
         (Fault::UpdatedRowsLookUnchanged, Operation::Update(_)) => {
-            new(made, |fragment, _| fragment.last_updated_at = fragment.created_at.clone());
+            edit_new(made, |fragment, _| fragment.last_updated_at = fragment.created_at.clone());
         }
         (Fault::CompactedRowsLookUpdated, Operation::Rewrite(_)) => {
-            new(made, |fragment, version| fragment.last_updated_at = constant(fragment, version));
+            edit_new(made, |fragment, version| fragment.last_updated_at = constant(fragment, version));
         }
-        (Fault::FilledRowsLookUnchanged, Operation::Merge(_)) => change(made, |fragment| {
+        (Fault::FilledRowsLookUnchanged, Operation::Merge(_)) => edit_fragments(made, |fragment| {
             let last_updated_at = old(fragment)?.last_updated_at;
             Some(Fragment { last_updated_at, ..fragment.edit() })
         }),
@@ -90,9 +89,9 @@ pub(super) fn spoil_version(
     Ok(())
 }
 
-fn change(made: &mut Manifest, mut spoil: impl FnMut(&Fragment) -> Option<Fragment>) {
-    let spoilt = made.fragments.decode_all().map(|fragment| spoil(&fragment).map_or(fragment, Into::into));
-    made.fragments = spoilt.collect();
+fn edit_fragments(made: &mut Manifest, mut edit: impl FnMut(&Fragment) -> Option<Fragment>) {
+    let edited = made.fragments.decode_all().map(|fragment| edit(&fragment).map_or(fragment, Into::into));
+    made.fragments = edited.collect();
 }
 
 fn ids_of(fragment: &Fragment) -> Option<RowIdSequence> {

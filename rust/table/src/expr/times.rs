@@ -4,6 +4,8 @@
 //! half past a second would be that second. So the constant is brought to the unit of the column here, exactly: one that the
 //! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows.
 
+use std::sync::Arc;
+
 use arrow_schema::{DataType, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, ScalarValue};
@@ -32,8 +34,8 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier
 /// Timestamps of a column that were cast to a finer unit.
 struct Widened<'a> {
     column: &'a Expr,
-    data_type: DataType,
     unit: TimeUnit,
+    zone: Option<Arc<str>>,
 }
 
 /// A constant in the unit of a column.
@@ -106,17 +108,11 @@ impl TimestampRewriter<'_> {
             _ => return None,
         };
         let DataType::Timestamp(finer, zone) = to else { return None };
-        let data_type = column.get_type(self.schema).ok()?;
-        let DataType::Timestamp(unit, of_column) = &data_type else { return None };
+        let DataType::Timestamp(unit, of_column) = column.get_type(self.schema).ok()? else { return None };
         // A cast that gives or takes a zone moves the timestamps as well.
-        if unit >= finer
-            || zone.is_some() != of_column.is_some()
-            || is_constant(column)
-            || column.is_volatile()
-        {
-            return None;
-        }
-        Some(Widened { column, unit: *unit, data_type })
+        let is_moved = zone.is_some() != of_column.is_some();
+        let is_widened = unit < *finer && !is_moved && !is_constant(column) && !column.is_volatile();
+        is_widened.then_some(Widened { column, unit, zone: of_column })
     }
 
     fn constant(&self, expr: &Expr, widened: &Widened<'_>) -> Option<Constant> {
@@ -131,10 +127,7 @@ impl TimestampRewriter<'_> {
         let ratio = Some(per_second(finer) / per_second(widened.unit)).filter(|ratio| *ratio > 0)?;
         let value = number.map(|number| number.checked_div_euclid(ratio)).unwrap_or_default();
         let is_exact = number.is_none_or(|number| number.checked_rem_euclid(ratio) == Some(0));
-        let zone = match &widened.data_type {
-            DataType::Timestamp(_, zone) => zone.clone(),
-            _ => None,
-        };
+        let zone = widened.zone.clone();
         let value = match widened.unit {
             TimeUnit::Second => ScalarValue::TimestampSecond(value, zone),
             TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(value, zone),

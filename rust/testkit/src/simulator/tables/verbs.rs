@@ -51,60 +51,45 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// All of them.
-    pub const ALL: [Self; 21] = {
+    /// Each kind, and how often of 52 times it is drawn.
+    pub const ALL: [(Self, u32); 21] = {
         use StepKind::*;
         [
-            Append,
-            Overwrite,
-            Delete,
-            Update,
-            UpdateRows,
-            Merge,
-            AddColumn,
-            DropColumn,
-            RenameColumn,
-            Compact,
-            Restore,
-            RestoreRows,
-            CreateIndex,
-            OptimizeIndices,
-            DropIndex,
-            Configure,
-            Tag,
-            Untag,
-            CleanUp,
-            Branch,
-            Clone,
+            (Append, 6),
+            (Delete, 7),
+            (Update, 7),
+            (UpdateRows, 3),
+            (Merge, 7),
+            (AddColumn, 2),
+            (DropColumn, 1),
+            (RenameColumn, 1),
+            (Compact, 5),
+            (Overwrite, 1),
+            (Restore, 1),
+            (RestoreRows, 1),
+            (CreateIndex, 2),
+            (OptimizeIndices, 1),
+            (DropIndex, 1),
+            (Configure, 1),
+            (Tag, 1),
+            (Untag, 1),
+            (CleanUp, 1),
+            (Branch, 1),
+            (Clone, 1),
         ]
     };
+    const DRAWS: u32 = 52;
 
     /// A kind, the frequent ones more often.
     pub(super) fn draw(number: u32) -> Self {
-        use StepKind::*;
-        match number % 52 {
-            0..=5 => Append,
-            6..=12 => Delete,
-            13..=19 => Update,
-            20..=22 => UpdateRows,
-            23..=29 => Merge,
-            30 | 31 => AddColumn,
-            32 => DropColumn,
-            33 => RenameColumn,
-            34..=38 => Compact,
-            39 => Overwrite,
-            40 => Restore,
-            41 => RestoreRows,
-            42 | 43 => CreateIndex,
-            44 => OptimizeIndices,
-            45 => DropIndex,
-            46 => Configure,
-            47 => Tag,
-            48 => Untag,
-            49 => CleanUp,
-            50 => Branch,
-            _ => Clone,
+        let mut left = number % Self::DRAWS;
+        for (kind, often) in Self::ALL {
+            match left.checked_sub(often) {
+                None => return kind,
+                Some(rest) => left = rest,
+            }
         }
+        Self::Clone
     }
 }
 
