@@ -15,7 +15,7 @@ use super::dictionary;
 use crate::encodings::codec::Scratch;
 use crate::layout::{First, NullRead, Output, Prepared, Second};
 use crate::repdef;
-use crate::repdef::assemble::{Assembler, Levels};
+use crate::repdef::assemble::{Assembler, Levels, PathLayer};
 use crate::source::{Fetch, Fetched};
 use crate::values::{Leaf, Physical, Values, leaf_array};
 
@@ -26,8 +26,8 @@ pub(super) struct LeafColumn {
     pub(super) path: String,
     pub(super) column: u32,
     pub(super) data_type: DataType,
-    /// Whether each layer is a list, innermost first.
-    pub(super) lists: Vec<bool>,
+    /// The leaf and the layers around it, innermost first.
+    pub(super) layers: Vec<PathLayer>,
     /// Positions of the column for one of each layer around the leaf, innermost first: more than 1 from a fixed-size
     /// list of structs on outwards.
     pub(super) repeated: Vec<usize>,
@@ -178,7 +178,7 @@ impl<'a> ColumnRead<'a> {
 
     /// Takes the bytes of the second and third pass and builds the array. `most` is the size of the file.
     pub(super) fn finish(self, bytes: &mut Fetched<'_>, blobs: &[Bytes], most: u64) -> Result<LeafArray> {
-        let mut assembler = Assembler::new(&self.source.lists);
+        let mut assembler = Assembler::new(&self.source.layers);
         let mut values = Values::with_capacity(&self.leaf, self.rows)?;
         if self.pages.len() > 1 && !self.keys_only() {
             // Room for all pages at once: values are not moved when the next page comes.
@@ -194,9 +194,9 @@ impl<'a> ColumnRead<'a> {
         // A struct without members is stored as all null and is never null; of the structs around it
         // nothing is stored.
         let has_members = !matches!(&self.leaf.data_type, DataType::Struct(members) if members.is_empty());
-        let valid = vec![Layer::AllValidItem; self.source.lists.len()];
+        let valid = vec![Layer::AllValidItem; self.source.layers.len()];
         let append = |assembler: &mut Assembler, page: &PageMetadata, levels: &mut Levels| {
-            if has_members || self.source.lists.contains(&true) {
+            if has_members || self.source.layers.iter().any(|layer| layer.is_list()) {
                 return assembler.append(layers_of(&page.layout), levels);
             }
             levels.def.clear();

@@ -30,6 +30,7 @@ use crate::array_encoding::decode as array_encoding;
 use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
 use crate::layout::{self, NullRead, Prepared};
 use crate::legacy;
+use crate::repdef::assemble::PathLayer;
 use crate::source::{ByteSource, Fetch, HeldSource, MemorySource, VerifyReads};
 use crate::statistics::{ColumnStatistics, Statistics};
 use column::{ColumnRead, LeafColumn};
@@ -357,7 +358,7 @@ impl FileReader {
         fields
             .iter()
             .map(|field| {
-                nest::build(field, 0, &mut read)
+                nest::build(field, &mut read)
                     .map_err(|e| self.within(e.at(format_args!("field `{}`", field.name))))
             })
             .collect()
@@ -382,7 +383,7 @@ impl FileReader {
                 path: format!("column {column}"),
                 column,
                 data_type: DataType::UInt64,
-                lists: vec![false],
+                layers: vec![PathLayer::Item],
                 repeated: Vec::new(),
                 members: Vec::new(),
             };

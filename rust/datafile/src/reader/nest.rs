@@ -17,6 +17,7 @@ use super::column::LeafColumn;
 use super::column::{LayerArray, LeafArray};
 use crate::container::ColumnMap;
 use crate::container::is_packed;
+use crate::repdef::assemble::PathLayer;
 use crate::values::arrow_error;
 
 /// Finds the leaf columns of fields.
@@ -30,7 +31,7 @@ pub(super) struct Collector<'a> {
 /// A layer around a leaf.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Around {
-    is_list: bool,
+    layer: PathLayer,
     /// Items of a fixed-size list, 1 for all else.
     dimension: usize,
 }
@@ -43,16 +44,17 @@ impl Collector<'_> {
             return self.leaf(field, path, around);
         }
         let layer = match &field.logical_type {
-            LogicalType::Struct => Around { is_list: false, dimension: 1 },
+            LogicalType::Struct => Around { layer: PathLayer::Item, dimension: 1 },
             LogicalType::FixedSizeList(_, dimension) => {
-                if around.iter().any(|a| a.is_list) {
+                if around.iter().any(|a| a.layer.is_list()) {
                     return Err(Error::unsupported(format!(
                         "field `{path}`: fixed-size lists of structs inside of lists cannot be read"
                     )));
                 }
-                Around { is_list: false, dimension: usize::try_from(*dimension).unwrap_or_default() }
+                Around { layer: PathLayer::Item, dimension: usize::try_from(*dimension).unwrap_or_default() }
             }
-            _ => Around { is_list: true, dimension: 1 },
+            _ if field.nullable => Around { layer: PathLayer::List, dimension: 1 },
+            _ => Around { layer: PathLayer::RequiredList, dimension: 1 },
         };
         around.push(layer);
         for child in &field.children {
@@ -67,14 +69,14 @@ impl Collector<'_> {
             Error::invalid_input(format!("field `{path}` (id {}) has no column in the file", field.id))
         })?;
         let inner_first = around.iter().rev();
-        let lists = std::iter::once(false).chain(inner_first.clone().map(|a| a.is_list)).collect();
+        let layers = std::iter::once(PathLayer::Item).chain(inner_first.clone().map(|a| a.layer)).collect();
         let multiply = |n: &mut usize, a: &Around| {
             *n = n.saturating_mul(a.dimension);
             Some(*n)
         };
         let repeated = inner_first.scan(1, multiply).collect();
         let mut leaf =
-            LeafColumn { path, column, data_type: field.data_type(), lists, repeated, members: Vec::new() };
+            LeafColumn { path, column, data_type: field.data_type(), layers, repeated, members: Vec::new() };
         if is_packed(field) {
             // The column also has the members that are not requested.
             let stored = self.file.depth_first().find(|f| f.id == field.id).unwrap_or(field);
@@ -104,16 +106,27 @@ impl Leaves {
     }
 }
 
-/// The array of a field that has `depth` layers around it.
-pub(super) fn build(field: &Field, depth: usize, leaves: &mut Leaves) -> Result<ArrayRef> {
+/// The array of a field of the file.
+pub(super) fn build(field: &Field, leaves: &mut Leaves) -> Result<ArrayRef> {
+    nested(field, 0, None, leaves)
+}
+
+/// The array of a field that has `depth` layers around it, of which the next one may be a struct with these nulls.
+fn nested(field: &Field, depth: usize, around: Option<&NullBuffer>, leaves: &mut Leaves) -> Result<ArrayRef> {
     if field.is_leaf() || is_packed(field) {
         let (column, leaf) = leaves.0.pop_front().ok_or_else(|| Error::internal("a leaf was not read"))?;
         return if field.is_leaf() { Ok(leaf.array) } else { members(field, &column, &leaf.array) };
     }
-    let layer = leaves.layer(depth)?;
+    let mut layer = leaves.layer(depth)?;
+    let is_struct = field.logical_type == LogicalType::Struct;
     let mut children = Vec::with_capacity(field.children.len());
     for child in &field.children {
-        children.push(build(child, depth + 1, leaves).at(|| format!("`{}`", child.name))?);
+        let around = layer.nulls.as_ref().filter(|_| is_struct);
+        children.push(nested(child, depth + 1, around, leaves).at(|| format!("`{}`", child.name))?);
+    }
+    if !field.nullable && layer.offsets.is_some() {
+        // Empty where the struct around it is null, which is read as null, as from the reference.
+        layer.nulls = NullBuffer::union(layer.nulls.as_ref(), around);
     }
     match (field.data_type(), layer.offsets) {
         (DataType::Struct(fields), None) => {

@@ -11,9 +11,30 @@ use super::{Bounds, bounds, max_definition, max_repetition};
 use crate::simd::simd;
 use crate::values::Validity;
 
+/// A layer of a column's path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathLayer {
+    /// A struct, a fixed-size list or the leaf.
+    Item,
+    /// A list or map.
+    List,
+    /// A list or map that is not null itself: where something around it is null, it is empty. A page may yet have a
+    /// level for its nulls, since the writer adds one for readers that count wrongly without.
+    RequiredList,
+}
+
+impl PathLayer {
+    /// Whether it is a list.
+    pub(crate) fn is_list(self) -> bool {
+        self != Self::Item
+    }
+}
+
 /// What a layer became.
 #[derive(Debug)]
 pub(crate) struct LayerOutput {
+    /// What it is.
+    layer: PathLayer,
     /// Which positions are valid; one per position.
     pub validity: Validity,
     /// For a list: where each list starts among the items.
@@ -56,14 +77,15 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// For a path of layers, innermost first; true stands for a list.
-    pub(crate) fn new(lists: &[bool]) -> Self {
-        let layer = |list: &bool| LayerOutput {
+    /// For a path of layers, innermost first.
+    pub(crate) fn new(path: &[PathLayer]) -> Self {
+        let output = |&layer: &PathLayer| LayerOutput {
+            layer,
             validity: Validity::default(),
-            starts: list.then(Vec::new),
+            starts: layer.is_list().then(Vec::new),
             items: 0,
         };
-        Self { layers: lists.iter().map(layer).collect() }
+        Self { layers: path.iter().map(output).collect() }
     }
 
     /// Appends the levels of one page. Errors: `Corrupt` when they contradict the layers.
@@ -120,8 +142,12 @@ impl Assembler {
                 append_items(&mut output.validity, rep.len(), def, bounds);
                 continue;
             };
+            let null = match bounds.layer {
+                Layer::NullableList | Layer::NullAndEmptyList => Some(bounds.valid + 1),
+                _ => None,
+            };
             // Where something further out is null, a list that cannot be null is empty.
-            let never_null = matches!(bounds.layer, Layer::AllValidList | Layer::EmptyableList);
+            let only_own_nulls = null.is_none() || output.layer == PathLayer::RequiredList;
             let mut open = false;
             let (mut at, mut kept) = (0, 0);
             while at < rep.len() {
@@ -140,7 +166,9 @@ impl Assembler {
                 if d <= bounds.present {
                     starts.push(output.items);
                     output.items += i64::from(open);
-                    output.validity.append(open || never_null || bounds.empty == Some(d));
+                    output
+                        .validity
+                        .append(open || bounds.empty == Some(d) || (only_own_nulls && null != Some(d)));
                 }
                 if let Some(out) = rep.get_mut(kept) {
                     *out = r - 1;

@@ -90,6 +90,20 @@ fn required_lists_in_required_structs_in_null_structs() {
     }
 }
 
+/// The structs take their nulls from their first member, which has no level for the lists' nulls.
+#[test]
+fn required_lists_in_required_structs_in_null_fixed_size_lists() {
+    let item = Arc::new(ArrowField::new("item", DataType::Boolean, true));
+    let members =
+        vec![ArrowField::new("x", DataType::Int16, false), ArrowField::new("y", DataType::List(item), false)];
+    let item = Arc::new(ArrowField::new("item", DataType::Struct(members.into()), false));
+    let field = ArrowField::new("l", DataType::FixedSizeList(item, 3), true);
+    let mut random = Random(5);
+    let arrays = [random.array(&field, 4), new_null_array(field.data_type(), 3), random.array(&field, 40)];
+    let options = WriteOptions { version: FileVersion::V2_2, max_page_bytes: 60 };
+    check(&field, &arrays, options, &mut random);
+}
+
 /// Numbers and strings that suit each encoding: small ranges, runs, few distinct ones, text, noise.
 fn values(kind: usize, shape: usize, len: usize, random: &mut Random) -> ArrayRef {
     let few: Vec<u64> =

@@ -91,7 +91,8 @@ pub(crate) fn thread<T: Send + 'static>(
 /// Runs work concurrently on this thread and on others, inside the caller's runtime if there is one. The number of a
 /// thread is its argument, the results come in that order.
 ///
-/// Errors: the first one; a panic goes on here.
+/// Errors: the first one; that of the system if it has no more threads, since the shares may wait for each other. A
+/// panic goes on here.
 pub(crate) fn concurrently<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
@@ -99,12 +100,16 @@ pub(crate) fn concurrently<T: Send>(
     let (work, runtime, inherited) = (&work, &Handle::try_current().ok(), &Inherited::take());
     thread::scope(|scope| {
         let other = |number| {
-            scope.spawn(move || {
+            let share = move || {
                 let _runtime = runtime.as_ref().map(Handle::enter);
                 inherited.clone().run(|| work(number))
-            })
+            };
+            let refused = |error: io::Error| {
+                Error::store(format!("no thread {number} of {threads}: {error}")).with_source(error)
+            };
+            thread::Builder::new().spawn_scoped(scope, share).map_err(refused)
         };
-        let others: Vec<_> = (1..threads).map(other).collect();
+        let others = (1..threads).map(other).collect::<Result<Vec<_>>>()?;
         let mut results = vec![work(0)];
         let join =
             |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));

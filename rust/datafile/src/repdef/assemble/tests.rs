@@ -5,8 +5,19 @@ use super::*;
 type Finished = Vec<(Option<Vec<bool>>, Option<Vec<i64>>)>;
 
 fn assemble(layers: &[Layer], rep: &[u16], def: &[u16], len: usize) -> Result<Finished> {
-    let lists: Vec<bool> = layers.iter().map(|l| l.is_list()).collect();
-    let mut assembler = Assembler::new(&lists);
+    let layer = |l: &Layer| if l.is_list() { PathLayer::List } else { PathLayer::Item };
+    let path: Vec<PathLayer> = layers.iter().map(layer).collect();
+    assemble_path(&path, layers, rep, def, len)
+}
+
+fn assemble_path(
+    path: &[PathLayer],
+    layers: &[Layer],
+    rep: &[u16],
+    def: &[u16],
+    len: usize,
+) -> Result<Finished> {
+    let mut assembler = Assembler::new(path);
     assembler.append(layers, &mut Levels { rep: rep.into(), def: def.into(), len })?;
     Ok(assembler
         .finish()
@@ -50,9 +61,22 @@ fn null_struct_between_lists() {
     assert_eq!(got[3], (Some(vec![true, false, true]), Some(vec![0, 4, 4, 4])));
 }
 
+/// The writer gives such a list a level for nulls, though only the struct around it is null.
+#[test]
+fn required_lists_in_null_structs_are_empty() {
+    // struct<list<int>>: {[1]}, null, {null}
+    let layers = [Layer::AllValidItem, Layer::NullableList, Layer::NullableItem];
+    let (rep, def) = ([1, 1, 1], [0, 2, 1]);
+    let of = |list| assemble_path(&[PathLayer::Item, list, PathLayer::Item], &layers, &rep, &def, 3).unwrap();
+    assert_eq!(of(PathLayer::List)[1].0, Some(vec![true, false, false]));
+    let required = of(PathLayer::RequiredList);
+    assert_eq!(required[1], (Some(vec![true, true, false]), Some(vec![0, 1, 1, 1])));
+    assert_eq!(required[2].0, Some(vec![true, false, true]));
+}
+
 #[test]
 fn pages_with_different_layers_add_up() {
-    let mut assembler = Assembler::new(&[false, true]);
+    let mut assembler = Assembler::new(&[PathLayer::Item, PathLayer::List]);
     let mut first = Levels { rep: vec![1, 0], def: vec![], len: 2 };
     assembler.append(&[Layer::AllValidItem, Layer::AllValidList], &mut first).unwrap();
     let mut second = Levels { rep: vec![1, 1], def: vec![1, 0], len: 2 };
@@ -75,5 +99,5 @@ fn contradictions_are_errors() {
     ] {
         assert!(assemble(&layers, rep, def, 2).is_err(), "{rep:?} {def:?}");
     }
-    assert!(Assembler::new(&[false]).append(&layers, &mut Levels::default()).is_err());
+    assert!(Assembler::new(&[PathLayer::Item]).append(&layers, &mut Levels::default()).is_err());
 }
