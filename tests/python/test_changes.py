@@ -197,6 +197,36 @@ def test_cleaned_up(changed: pennon.LanceDataset) -> None:
     assert kinds(changed, 0) == [("insert", 12), ("insert", 13)]
 
 
+@pytest.mark.parametrize("mode", ["net", "each"])
+@pytest.mark.parametrize("images", ["post", "both"])
+def test_parts_are_the_whole(uri: str, mode: Any, images: Any) -> None:
+    """Each change is in one part, whole, and no part has most of a large feed."""
+    table = pennon.write_dataset(numbers(200_000), uri, max_rows_per_file=60_000)
+    table.insert(numbers(40_000))
+    table.update({"text": "'changed'"}, where="id % 3 = 0")
+    table.delete("id % 7 = 0")
+    table.add_columns({"twice": "id * 2"})
+    columns = ["_change_type", "_rowid", "_commit_version", "text", "twice"]
+    whole = table.changes(1, mode=mode, images=images).read_all().select(columns)
+    parts = [table.changes(1, mode=mode, images=images, part=(number, 4)).read_all() for number in range(4)]
+    order = [(name, "ascending") for name in ("_commit_version", "_rowid", "_change_type")]
+    assert pa.concat_tables(parts).select(columns).sort_by(order) == whole.sort_by(order)
+    assert max(part.num_rows for part in parts) < whole.num_rows / 2
+    if images == "both":
+        for part in parts:
+            kinds = part["_change_type"].to_pylist()
+            assert kinds.count("update_preimage") == kinds.count("update_postimage")
+    assert table.changes(1, columns=[], part=(999, 1000)).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("part", [(1, 1), (-1, 2), (0, 0), (3, 2)])
+def test_a_part_that_is_not_there(changed: pennon.LanceDataset, part: tuple[int, int]) -> None:
+    with pytest.raises(pennon.InvalidInputError, match=f"part {part[0]} of {part[1]}: expected a number from 0 on"):
+        changed.changes(1, part=part)
+    with pytest.raises(TypeError, match="the number of a part and how many there are, not 3"):
+        changed.changes(1, part=3)  # type: ignore[arg-type]
+
+
 def test_bad_input(changed: pennon.LanceDataset, tmp_path: Path) -> None:
     with pytest.raises(pennon.NotFoundError, match=r"There is no version 9 .* the newest is 5"):
         changed.changes(1, 9)

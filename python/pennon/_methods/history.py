@@ -65,6 +65,7 @@ class HistoryMethods(TableMethods):
         mode: ChangeMode = "net",
         images: ChangeImages = "post",
         drop_unchanged: bool = False,
+        part: tuple[int, int] | None = None,
     ) -> pa.RecordBatchReader:
         """All changes of rows after one version, up to and including another.
 
@@ -98,6 +99,10 @@ class HistoryMethods(TableMethods):
             update is two rows, the one before and then the one after, and a deleted row has its last values.
         drop_unchanged
             Leave out updates that did not change the selected columns.
+        part
+            The number of a part, from 0 on, and how many parts there are: only the changes of that part, for
+            processes that share the work. Each change is in one of the parts, which are about equally large; both
+            images of an update are in the same one.
 
         Returns
         -------
@@ -110,8 +115,8 @@ class HistoryMethods(TableMethods):
         Raises
         ------
         pennon.InvalidInputError
-            The table has no stable row ids, a column is unknown, or the end is before the begin or on another
-            branch.
+            The table has no stable row ids, a column is unknown, the end is before the begin or on another branch,
+            or there is no such part.
         pennon.NotFoundError
             A version does not exist, or was cleaned up; the message says what would have kept it.
 
@@ -134,6 +139,7 @@ class HistoryMethods(TableMethods):
             mode=mode,
             images=images,
             drop_unchanged=drop_unchanged,
+            part=part,
         )
 
     def history(self, row_id: int) -> pa.Table:

@@ -14,6 +14,7 @@ class ChangesRequest(TypedDict):
     mode: str
     images: str
     drop_unchanged: bool
+    part: tuple[int, int] | None
 
 def changes(dataset: Dataset, request: ChangesRequest) -> Batches: ...
 def fragments_since(dataset: Dataset, older: int) -> list[int]: ...

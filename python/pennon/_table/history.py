@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._time import instant
-from pennon.errors import InvalidTypeError
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pennon.types import ChangeImages, ChangeMode, Reference
@@ -25,6 +25,7 @@ def changes(
     mode: ChangeMode = "net",
     images: ChangeImages = "post",
     drop_unchanged: bool = False,
+    part: tuple[int, int] | None = None,
 ) -> pa.RecordBatchReader:
     """All changes of rows after one version, up to and including another."""
     request: _native.ChangesRequest = {
@@ -34,6 +35,7 @@ def changes(
         "mode": mode,
         "images": images,
         "drop_unchanged": drop_unchanged,
+        "part": None if part is None else _part(part),
     }
     batches = _native.changes(table, request)
     return pa.RecordBatchReader.from_batches(batches.schema, batches)
@@ -41,6 +43,15 @@ def changes(
 
 def _point(point: Reference | datetime) -> Reference | tuple[int, int]:
     return instant(point) if isinstance(point, datetime) else point
+
+
+def _part(part: tuple[int, int]) -> tuple[int, int]:
+    if not isinstance(part, tuple) or len(part) != 2 or not all(isinstance(number, int) for number in part):
+        raise InvalidTypeError(f"part must be the number of a part and how many there are, not {part!r}")
+    number, of = part
+    if not 0 <= number < of:
+        raise InvalidInputError(f"part {number} of {of}: expected a number from 0 on and below {of}")
+    return part
 
 
 def _names(columns: Sequence[str]) -> list[str]:

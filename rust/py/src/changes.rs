@@ -2,7 +2,7 @@
 
 use pennon_core::manifest::Timestamp;
 use pennon_core::{RowId, Version};
-use pennon_table::{FeedOptions, FeedPoint};
+use pennon_table::{FeedOptions, FeedPart, FeedPoint};
 use pyo3::prelude::*;
 
 use crate::arrow::{batch_to_py, schema_to_py};
@@ -48,6 +48,7 @@ pub(crate) struct ChangesRequest {
     mode: String,
     images: String,
     drop_unchanged: bool,
+    part: Option<(usize, usize)>,
 }
 
 /// Ids of the fragments that hold what was created or updated since an older version.
@@ -94,11 +95,13 @@ pub(crate) fn changes(
     dataset: &Bound<'_, Dataset>,
     request: ChangesRequest,
 ) -> PyResult<Batches> {
+    let part = request.part.map(|(number, of)| FeedPart::new(number, of));
     let options = FeedOptions {
         columns: request.columns,
         mode: request.mode.parse().map_err(|error| to_py(py, &error))?,
         images: request.images.parse().map_err(|error| to_py(py, &error))?,
         drop_unchanged: request.drop_unchanged,
+        part: part.transpose().map_err(|error| to_py(py, &error))?,
     };
     let dataset = dataset.get().get(py)?;
     let feed = run(py, dataset.changes(request.begin.into(), request.end.map(Into::into), &options))?;

@@ -99,6 +99,28 @@ pub struct FeedOptions {
     pub images: Images,
     /// Leaves out updates that left the selected columns as they were.
     pub drop_unchanged: bool,
+    /// Shows only a part; all if not given.
+    pub part: Option<FeedPart>,
+}
+
+/// One of several parts of a feed, which together are the whole, each change in one of them. Which changes are in a part
+/// depends on the versions and the other options alone, not on the machine. Parts are about equally large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedPart {
+    number: usize,
+    of: usize,
+}
+
+impl FeedPart {
+    /// A part by its number, from 0 on. Errors: `InvalidInput` for a number that is not below the number of parts.
+    pub fn new(number: usize, of: usize) -> Result<Self> {
+        if number < of {
+            return Ok(Self { number, of });
+        }
+        Err(Error::invalid_input(format!(
+            "part {number} of {of}: expected a number from 0 on and below {of}"
+        )))
+    }
 }
 
 /// Changes between two versions of a table, ready to be read.
@@ -108,6 +130,7 @@ pub struct ChangeFeed {
     columns: Arc<FeedColumns>,
     images: Images,
     drop_unchanged: bool,
+    part: Option<FeedPart>,
 }
 
 impl Dataset {
@@ -133,8 +156,8 @@ impl Dataset {
     ) -> Result<ChangeFeed> {
         let window = Window::find(self, begin, end, options.mode).await?;
         let columns = FeedColumns::new(&window.end().manifest.schema, options.columns.as_deref())?;
-        let FeedOptions { images, drop_unchanged, .. } = *options;
-        Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged })
+        let FeedOptions { images, drop_unchanged, part, .. } = *options;
+        Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged, part })
     }
 
     /// The fragments that may have rows that were created or updated after an older version, by what the manifest says of
@@ -152,7 +175,7 @@ impl ChangeFeed {
 
     /// The changes. Needs a tokio runtime.
     pub fn stream(self) -> BatchStream {
-        let Self { window, columns, images, drop_unchanged } = self;
+        let Self { window, columns, images, drop_unchanged, part } = self;
         let cores = processors();
         let ahead = window.ahead();
         let prepare = move |pair: Result<_>| {
@@ -160,8 +183,12 @@ impl ChangeFeed {
             async move {
                 let (old, new) = pair?;
                 let step = Arc::new(Step::new(old, new, columns, images, drop_unchanged).await?);
-                let units = step.plan(cores).await?;
-                Ok((step, units))
+                let Some(FeedPart { number, of }) = part else {
+                    let units = step.plan(cores).await?;
+                    return Ok((step, units));
+                };
+                let units = step.plan(of).await?;
+                Ok((step, units.into_iter().skip(number).step_by(of).collect()))
             }
         };
         let read = move |(step, units): (Arc<Step>, Vec<_>)| {
