@@ -21,13 +21,31 @@ if TYPE_CHECKING:
 
 
 class FragmentSession:
-    """Rows of a fragment, read many times with the same columns; made by `LanceFragment.open_session`."""
+    """Rows of a fragment, read many times with the same columns; made by `LanceFragment.open_session`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://fragment-session", mode="overwrite")
+    >>> session = table.get_fragment(0).open_session(["a"])
+    >>> [session.take([offset])["a"].to_pylist() for offset in (2, 0)]
+    [[3], [1]]
+    """
 
     def __init__(self, session: tuple[FragmentRows, Columns | None, bool]) -> None:
         self._fragment, self._columns, self._with_row_address = session
 
     def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
-        """Rows by their offset in the fragment, deleted rows counted."""
+        """Rows by their offset in the fragment, deleted rows counted.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://fragment-session-take", mode="overwrite")
+        >>> session = table.get_fragment(0).open_session()
+        >>> session.take([2, 0])["a"].to_pylist()
+        [3, 1]
+        """
         return self._fragment._taken(indices, self._columns, self._with_row_address)
 
 
@@ -38,7 +56,16 @@ class FragmentRows(ExplainsAbsence, pyarrow.dataset.Fragment):
     _native: _native.Fragment
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by their offset in the fragment, deleted rows counted."""
+        """Rows by their offset in the fragment, deleted rows counted.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://fragment-take", mode="overwrite", max_rows_per_file=3)
+        >>> table.get_fragment(1).take([2, 0])["a"].to_pylist()
+        [5, 3]
+        """
         return self._taken(indices, columns)
 
     def open_session(self, columns: Columns | None = None, with_row_address: bool | None = None) -> FragmentSession:
@@ -68,6 +95,17 @@ class FragmentRows(ExplainsAbsence, pyarrow.dataset.Fragment):
         ------
         pennon.InvalidInputError
             The fragment has no row at an offset.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://fragment-delete-rows", mode="overwrite")
+        >>> smaller = table.get_fragment(0).delete_rows([0, 2])
+        >>> smaller.num_deletions
+        2
+        >>> operation = pennon.LanceOperation.Delete([smaller], [], "false")
+        >>> pennon.LanceDataset.commit(table, operation, read_version=1).to_table()["a"].to_pylist()
+        [2]
         """
         found = list(offsets)
         for offset in found:

@@ -88,21 +88,62 @@ class Bitmap(MutableSet[int]):
         return self._values > _checked(other)
 
     def add(self, value: int) -> None:
-        """Add a number."""
+        """Add a number. Raises `InvalidInputError` for one that is negative, or 2**32 or more.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([5])
+        >>> ids.add(2)
+        >>> ids
+        Bitmap({2, 5})
+        """
         self._values |= _checked((value,))
 
     def discard(self, value: int) -> None:
-        """Remove a number, if it is there."""
+        """Remove a number, if it is there.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([2, 5])
+        >>> ids.discard(5)
+        >>> ids.discard(7)
+        >>> ids
+        Bitmap({2})
+        """
         self._values.discard(value)
 
     def remove(self, value: int) -> None:
-        """Remove a number. Raises `MissingKeyError` if it is not there."""
+        """Remove a number. Raises `MissingKeyError` if it is not there.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([2, 5])
+        >>> ids.remove(5)
+        >>> ids
+        Bitmap({2})
+        >>> try:
+        ...     ids.remove(7)
+        ... except KeyError as error:
+        ...     print(error)
+        7 is not in the bitmap
+        """
         if value not in self._values:
             raise MissingKeyError(f"{value} is not in the bitmap")
         self._values.discard(value)
 
     def pop(self) -> int:
-        """Remove the smallest number, and return it. Raises `MissingKeyError` if there is none."""
+        """Remove the smallest number, and return it. Raises `MissingKeyError` if there is none.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([5, 2])
+        >>> ids.pop(), ids
+        (2, Bitmap({5}))
+        """
         if not self._values:
             raise MissingKeyError("pop from an empty Bitmap")
         least = min(self._values)
@@ -110,15 +151,43 @@ class Bitmap(MutableSet[int]):
         return least
 
     def clear(self) -> None:
-        """Remove all numbers."""
+        """Remove all numbers.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([2, 5])
+        >>> ids.clear()
+        >>> len(ids)
+        0
+        """
         self._values.clear()
 
     def update(self, values: Iterable[int]) -> None:
-        """Add numbers."""
+        """Add numbers. Raises `InvalidInputError` for one that is negative, or 2**32 or more.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([2])
+        >>> ids.update(range(4, 6))
+        >>> ids
+        Bitmap({2, 4, 5})
+        """
         self._values |= _checked(values)
 
     def copy(self) -> Bitmap:
-        """The same numbers, in a set of their own."""
+        """The same numbers, in a set of their own.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> ids = Bitmap([2])
+        >>> other = ids.copy()
+        >>> other.add(5)
+        >>> ids, other
+        (Bitmap({2}), Bitmap({2, 5}))
+        """
         return _of(set(self._values))
 
     def union(self, other: Iterable[int]) -> Bitmap:
@@ -155,11 +224,25 @@ class Bitmap(MutableSet[int]):
         return _of(self._values - _checked(other))
 
     def symmetric_difference(self, other: Iterable[int]) -> Bitmap:
-        """The numbers in exactly one of both."""
+        """The numbers in exactly one of both.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1, 2]).symmetric_difference([2, 3])
+        Bitmap({1, 3})
+        """
         return _of(self._values ^ _checked(other))
 
     def isdisjoint(self, other: Iterable[int]) -> bool:
-        """Whether no number is in both."""
+        """Whether no number is in both.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1, 2]).isdisjoint([3]), Bitmap([1, 2]).isdisjoint([2, 3])
+        (True, False)
+        """
         return self._values.isdisjoint(_checked(other))
 
     def issubset(self, other: Iterable[int]) -> bool:
@@ -174,7 +257,14 @@ class Bitmap(MutableSet[int]):
         return self._values <= _checked(other)
 
     def issuperset(self, other: Iterable[int]) -> bool:
-        """Whether this has all numbers of the other."""
+        """Whether this has all numbers of the other.
+
+        Examples
+        --------
+        >>> from pennon.bitmap import Bitmap
+        >>> Bitmap([1, 2, 5]).issuperset([1, 5])
+        True
+        """
         return self._values >= _checked(other)
 
 

@@ -88,7 +88,16 @@ class Blob:
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """A blob with the bytes at a URI, or a range of them."""
+        """A blob with the bytes at a URI, or a range of them.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> pennon.Blob.from_uri("s3://bucket/film.mp4", position=100, size=50)
+        Blob(data=None, uri='s3://bucket/film.mp4', position=100, size=50)
+        >>> pennon.Blob.from_uri("s3://bucket/film.mp4").size is None
+        True
+        """
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
@@ -142,11 +151,29 @@ class BlobType(pa.ExtensionType):
 
 
 class BlobArray(pa.ExtensionArray):
-    """An array of blobs; [blob_array][pennon.blob_array] makes them."""
+    """An array of blobs; [blob_array][pennon.blob_array] makes them.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> blobs = pennon.BlobArray.from_pylist([b"abc", None])
+    >>> blobs.type.extension_name, blobs.null_count
+    ('lance.blob.v2', 1)
+    >>> blobs.storage[0].as_py()
+    {'data': b'abc', 'uri': None, 'position': None, 'size': None}
+    """
 
     @classmethod
     def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
-        """As [blob_array][pennon.blob_array]."""
+        """Blobs from bytes, URIs (`str`), `Blob` values and `None`, as [blob_array][pennon.blob_array].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> blobs = pennon.BlobArray.from_pylist([b"abc", "s3://bucket/film.mp4"])
+        >>> blobs.storage.field("uri").to_pylist()
+        [None, 's3://bucket/film.mp4']
+        """
         return blob_array(values)
 
 
@@ -247,7 +274,20 @@ def checked_buffer(buffer_size: int) -> int:
 
 
 class BlobFile(io.BufferedIOBase):
-    """A blob as a read-only file; see [LanceDataset.take_blobs][pennon.LanceDataset.take_blobs]."""
+    """A blob as a read-only file; see [LanceDataset.take_blobs][pennon.LanceDataset.take_blobs].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+    >>> table = pennon.write_dataset(data, "memory://blob-file", mode="overwrite")
+    >>> (file,) = table.take_blobs("image", indices=[0])
+    >>> file.read(2), file.read()
+    (b'ab', b'cdef')
+    >>> file
+    <BlobFile size=6>
+    """
 
     def __init__(self, inner: _native.Blob, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
         super().__init__()
@@ -258,24 +298,96 @@ class BlobFile(io.BufferedIOBase):
         self._held, self._held_at = b"", 0
 
     def readable(self) -> bool:
-        """Always true: a blob can be read."""
+        """Always true: a blob can be read.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-readable", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.readable(), file.writable()
+        (True, False)
+        """
         return True
 
     def seekable(self) -> bool:
-        """Always true: reads can start anywhere."""
+        """Always true: reads can start at any byte.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-seekable", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.seekable()
+        True
+        """
         return True
 
     def size(self) -> int:
-        """Size of the blob in bytes."""
+        """Size of the blob in bytes.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-size", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.size()
+        6
+        """
         return self._inner.size
 
     def tell(self) -> int:
-        """The position of the next read."""
+        """The position of the next read, in bytes from the start of the blob.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-tell", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.read(4)
+        b'abcd'
+        >>> file.tell()
+        4
+        """
         self._check_open()
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position of the next read."""
+        """Move the position of the next read, and return it in bytes from the start of the blob.
+
+        Parameters
+        ----------
+        offset
+            Bytes from the point that `whence` names.
+        whence
+            `io.SEEK_SET`, the start of the blob, `io.SEEK_CUR`, the present position, or `io.SEEK_END`, its end.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The position is before the start of the blob, or `whence` has another value.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-seek", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> import io
+        >>> file.seek(-2, io.SEEK_END)
+        4
+        >>> file.read()
+        b'ef'
+        """
         self._check_open()
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in starts:
@@ -287,22 +399,70 @@ class BlobFile(io.BufferedIOBase):
         return position
 
     def read(self, size: int | None = -1) -> bytes:
-        """At most so many bytes from the position of the next read, all of them if the number is negative."""
+        """At most `size` bytes from the position of the next read; if it is negative or `None`, all up to the end.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-read", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.read(4), file.read(4), file.read(4)
+        (b'abcd', b'ef', b'')
+        """
         return self.readall() if size is None or size < 0 else self._take(size)
 
     def read1(self, size: int = -1) -> bytes:
-        """As `read`."""
+        """The same as `read`; text wrappers such as `io.TextIOWrapper` call it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-read1", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> import io
+        >>> io.TextIOWrapper(file).read(3)
+        'abc'
+        """
         return self.read(size)
 
     def readinto(self, b: Any) -> int:
-        """Read as many bytes as fit into a buffer."""
+        """Read as many bytes as fit into a buffer, and return their number, which is smaller at the end.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-readinto", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> buffer = bytearray(4)
+        >>> file.readinto(buffer), buffer
+        (4, bytearray(b'abcd'))
+        """
         view = memoryview(b).cast("B")
         data = self._take(len(view))
         view[: len(data)] = data
         return len(data)
 
     def readall(self) -> bytes:
-        """The bytes from the position of the next read to the end."""
+        """The bytes from the position of the next read to the end.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-readall", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.seek(3)
+        3
+        >>> file.readall()
+        b'def'
+        """
         return self._take(max(self.size() - self._position, 0))
 
     def read_range(self, offset: int, length: int) -> bytes:
@@ -312,12 +472,38 @@ class BlobFile(io.BufferedIOBase):
         ------
         pennon.InvalidInputError
             The range ends after the blob.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-read-range", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.read_range(2, 3), file.tell()
+        (b'cde', 0)
         """
         self._check_open()
         return self._inner.read(offset, end_of_range(offset, length, self.size()))
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """The bytes of several ranges, each given by offset and length."""
+        """The bytes of several ranges, each given by offset and length; the position does not change.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            A range ends after the blob.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abcdef"])})
+        >>> table = pennon.write_dataset(data, "memory://blob-read-ranges", mode="overwrite")
+        >>> (file,) = table.take_blobs("image", indices=[0])
+        >>> file.read_ranges([(4, 2), (0, 1)])
+        [b'ef', b'a']
+        """
         return [self.read_range(offset, length) for offset, length in ranges]
 
     def _take(self, length: int) -> bytes:

@@ -18,7 +18,17 @@ __all__ = ["Branch", "Branches"]
 
 
 class Branch(TypedDict):
-    """A branch: the version it was made from, and its metadata."""
+    """A branch: the version it was made from, and its metadata.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://branch", mode="overwrite")
+    >>> _ = table.create_branch("dev")
+    >>> branch = table.branches.list()["dev"]
+    >>> branch["parent_branch"] is None, branch["parent_version"], branch["metadata"]
+    (True, 1, {})
+    """
 
     parent_branch: str | None
     """Branch it was made from; `None` for main."""
@@ -90,6 +100,21 @@ class Branches(Named):
         ----------
         order
             `"desc"` (default) or `"asc"`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            `order` has another value.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://branches-ordered", mode="overwrite")
+        >>> _ = table.create_branch("old")
+        >>> table.insert({"a": [3]})
+        >>> _ = table.create_branch("new")
+        >>> [(name, branch["parent_version"]) for name, branch in table.branches.list_ordered()]
+        [('new', 2), ('old', 1)]
         """
         return [
             (name, _branch(parts)) for name, parts in self._native.list_ordered("desc" if order is None else order)

@@ -72,7 +72,18 @@ class CleanupStats:
 
 @dataclass(frozen=True)
 class CleanupCandidateFile:
-    """A file that would be removed."""
+    """A file that would be removed.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from datetime import timedelta
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://cleanup-candidate", mode="overwrite")
+    >>> table.truncate_table()
+    >>> plan = table.explain_cleanup_old_versions(timedelta(0), include_files=True)
+    >>> sorted((file.kind, file.unverified) for file in plan.candidate_files)
+    [('data', False), ('manifest', False), ('transaction', False)]
+    """
 
     path: str
     """Path relative to the root of the table."""
@@ -86,7 +97,18 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True)
 class CleanupReferencedBranch:
-    """A branch that was made from a version of this one."""
+    """A branch that was made from a version of this one.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from datetime import timedelta
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://cleanup-branch", mode="overwrite")
+    >>> _ = table.create_branch("dev")
+    >>> table.insert({"a": [4]})
+    >>> table.explain_cleanup_old_versions(timedelta(0)).referenced_branches
+    [CleanupReferencedBranch(name='dev', referenced_version=1, cleanup_candidate=False)]
+    """
 
     name: str
     """Name of the branch."""
@@ -98,7 +120,20 @@ class CleanupReferencedBranch:
 
 @dataclass(frozen=True)
 class CleanupExplanation:
-    """What a cleanup would do."""
+    """What a cleanup would do.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from datetime import timedelta
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://cleanup-explanation", mode="overwrite")
+    >>> table.truncate_table()
+    >>> plan = table.explain_cleanup_old_versions(timedelta(0))
+    >>> plan.read_version, plan.stats.old_versions, plan.stats.data_files_removed
+    (2, 1, 1)
+    >>> [(file["kind"], file["reason"]) for file in plan.files.to_pylist() if file["removed"]]
+    [('transaction', 'old_file'), ('manifest', 'old_version'), ('data', 'old_file')]
+    """
 
     read_version: int
     """Version of the dataset."""

@@ -83,7 +83,18 @@ class DatasetDelta:
         return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Rows of the end version that are older than the window and were last updated in it."""
+        """Rows of the end version that are older than the window and were last updated in it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta-updated", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> table.update({"a": "a * 10"}, where="a >= 3")
+        {'num_rows_updated': 2}
+        >>> table.delta(1).get_updated_rows().read_all()["a"].to_pylist()
+        [30]
+        """
         window = f"{_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}"
         return self._rows(f"{_CREATED} <= {self._begin} AND {window}")
 
@@ -117,7 +128,18 @@ class DatasetDelta:
         return pa.RecordBatchReader.from_batches(schema, deleted())
 
     def list_transactions(self) -> list[Transaction | None]:
-        """The transactions of the window, oldest first; `None` for one that was not kept."""
+        """The transactions of the window, oldest first; `None` for one that was not kept.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delta-transactions", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> [type(transaction.operation).__name__ for transaction in table.delta(1).list_transactions()]
+        ['Append', 'Delete']
+        """
         return [commits.read(self._dataset._native, version) for version in range(self._begin + 1, self._end + 1)]
 
     def _rows(self, filter: str) -> pa.RecordBatchReader:

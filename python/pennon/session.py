@@ -81,7 +81,18 @@ class Session:
         return self._native.size_bytes()
 
     def index_cache_size_bytes(self) -> int:
-        """Bytes that indices take: always 0, as no scalar or vector index is read."""
+        """Always 0: what is kept of indices is counted by `size_bytes`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(100)}, "memory://session-index", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> before = table.session().size_bytes()
+        >>> table.prewarm_index("a_idx")
+        >>> table.session().size_bytes() > before, table.session().index_cache_size_bytes()
+        (True, 0)
+        """
         return 0
 
     def is_same_as(self, other: Session) -> bool:

@@ -19,7 +19,17 @@ __all__ = ["Tag", "Tags"]
 
 
 class Tag(TypedDict):
-    """A tag: the version it names, and its metadata. Times are in UTC."""
+    """A tag: the version it names, and its metadata. Times are in UTC.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://tag", mode="overwrite")
+    >>> table.tags.create("gold")
+    >>> tag = table.tags.list()["gold"]
+    >>> tag["version"], tag["branch"], tag["metadata"], tag["created_at"].tzname()
+    (1, None, {}, 'UTC')
+    """
 
     branch: str | None
     version: int

@@ -64,7 +64,17 @@ class DatasetBasePath:
 
 @dataclass
 class IndexFile:
-    """A file of an index."""
+    """A file of an index.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://index-file", mode="overwrite")
+    >>> table.create_scalar_index("a", "BITMAP")
+    >>> (entry,) = table.index_entries("a_idx")
+    >>> [(file.path, file.size_bytes > 0) for file in entry.files]
+    [('bitmap_page_lookup.lance', True)]
+    """
 
     path: str
     size_bytes: int
@@ -98,6 +108,15 @@ class Index:
         Type URL and bytes of details that depend on the kind of index.
     covering_fields
         Ids of fields whose values it holds.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://index-entry", mode="overwrite")
+    >>> table.create_scalar_index("a", "BTREE")
+    >>> (entry,) = table.index_entries("a_idx")
+    >>> entry.name, entry.fields, entry.dataset_version, entry.fragment_ids
+    ('a_idx', [0], 1, {0})
     """
 
     uuid: str

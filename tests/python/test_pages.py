@@ -134,7 +134,9 @@ def test_what_the_reference_shows_is_documented() -> None:
 def test_examples_are_counted() -> None:
     names = pages.documented()
     assert pages.has_example(names["pennon.LanceDataset.take"])
-    assert not pages.has_example(names["pennon.LanceDataset.uri"])
+    assert pages.has_example(names["pennon.LanceDataset.uri"])
+    assert not pages.has_example(pages.has_example)
+    assert not pages.has_example(pennon.PennonError.__init__)
 
 
 def test_pages_are_in_the_navigation() -> None:

@@ -45,6 +45,15 @@ class CommitMethods(TableMethods):
 
         No writer may commit to the table while this runs. After an interrupted call, call it again; until then the
         table only opens by version number.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> uri = "memory://migrate-manifests"
+        >>> table = pennon.write_dataset({"a": [1]}, uri, mode="overwrite", enable_v2_manifest_paths=False)
+        >>> table.migrate_manifest_paths_v2()
+        >>> pennon.dataset(uri).latest_version
+        1
         """
         self._native.migrate_manifest_paths_v2()
 
@@ -66,12 +75,31 @@ class CommitMethods(TableMethods):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Metadata of the table."""
+        """Metadata of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://metadata-of", mode="overwrite")
+        >>> _ = table.update_metadata({"owner": "ada"})
+        >>> table.metadata
+        {'owner': 'ada'}
+        """
         return self._native.table_metadata
 
     @property
     def schema_metadata(self) -> dict[str, str]:
-        """Metadata of the schema."""
+        """Metadata of the schema.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"a": [1]}, metadata={"source": "sensors"})
+        >>> table = pennon.write_dataset(data, "memory://schema-metadata", mode="overwrite")
+        >>> table.schema_metadata
+        {'source': 'sensors'}
+        """
         return self._native.lance_schema["metadata"]
 
     def update_config(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:

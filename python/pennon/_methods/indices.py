@@ -377,6 +377,18 @@ class IndexMethods(TableMethods):
         ------
         pennon.InvalidInputError
             There are none, they are of several kinds, or two of them cover the same fragment.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(100)}
+        >>> table = pennon.write_dataset(data, "memory://merge-segments", mode="overwrite", max_rows_per_file=50)
+        >>> parts = [table.create_index_uncommitted("a", "BTREE", fragment_ids=[id]) for id in range(2)]
+        >>> merged = table.merge_existing_index_segments(parts)
+        >>> merged.fragment_ids
+        {0, 1}
+        >>> table.commit_existing_index_segments("a_idx", "a", [merged]).version
+        2
         """
         return index_of(_native.merge_index_segments(self._native, entries_of(segments)))
 
@@ -392,6 +404,16 @@ class IndexMethods(TableMethods):
             There are none, they are of several kinds or of another column, or two of them cover the same fragment.
         pennon.AlreadyExistsError
             An index over another column has the name.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(100)}
+        >>> table = pennon.write_dataset(data, "memory://commit-segments", mode="overwrite", max_rows_per_file=50)
+        >>> parts = [table.create_index_uncommitted("a", "BITMAP", fragment_ids=[id]) for id in range(2)]
+        >>> _ = table.commit_existing_index_segments("by_a", "a", parts)
+        >>> [(index["name"], index["fragment_ids"]) for index in table.list_indices()]
+        [('by_a', Bitmap({0})), ('by_a', Bitmap({1}))]
         """
         entries = entries_of(segments)
         self._native = _native.commit_index_segments(self._native, index_name, column, entries)
@@ -421,7 +443,18 @@ class IndexMethods(TableMethods):
 
     @property
     def has_index(self) -> bool:
-        """Whether this version has an index."""
+        """Whether this version has an index.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://has-index", mode="overwrite")
+        >>> table.has_index
+        False
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.has_index
+        True
+        """
         return bool(_native.describe_indices(self._native))
 
     def list_indices(self) -> list[IndexInformation]:
@@ -451,7 +484,18 @@ class IndexMethods(TableMethods):
         return [IndexDescription._of(index) for index in _native.describe_indices(self._native)]
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
-        """Figures about an index; see [index_stats][pennon.stats.LanceStats.index_stats]."""
+        """Figures about an index; see [index_stats][pennon.stats.LanceStats.index_stats].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://index-statistics", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.insert({"a": [4]})
+        >>> figures = table.index_statistics("a_idx")
+        >>> figures["num_indexed_rows"], figures["num_unindexed_rows"]
+        (3, 1)
+        """
         return statistics(self._native, index_name)
 
     def index_entries(self, index_name: str) -> list[Index]:

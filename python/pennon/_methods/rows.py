@@ -186,6 +186,15 @@ class RowMethods(ScanMethods):
 
         `io_buffer_size` is accepted without effect, and rows are returned in the order requested whatever
         `preserve_order` is.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abc", None, b"de"])})
+        >>> table = pennon.write_dataset(data, "memory://read-blobs", mode="overwrite")
+        >>> table.read_blobs("image", indices=[2, 1])
+        [(2, b'de'), (1, None)]
         """
         _check_buffer(io_buffer_size)
         found = self._blobs(blob_column, ids, addresses, indices)

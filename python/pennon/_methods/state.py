@@ -41,12 +41,31 @@ class StateMethods(TableMethods):
 
     @property
     def uri(self) -> str:
-        """The URI of the table."""
+        """The URI of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://uri-of", mode="overwrite")
+        >>> table.uri
+        'memory://uri-of'
+        >>> pennon.dataset(table.uri).count_rows()
+        3
+        """
         return self._native.uri
 
     @property
     def version(self) -> int:
-        """The version of this object."""
+        """The version of this object.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://version-of", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> table.version, table.checkout_version(1).version
+        (2, 1)
+        """
         return self._native.version
 
     @property
@@ -125,7 +144,17 @@ class StateMethods(TableMethods):
 
     @property
     def max_field_id(self) -> int:
-        """The largest field id in use."""
+        """The largest field id in use.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://max-field-id", mode="overwrite")
+        >>> table.add_columns({"b": "a + 1"})
+        >>> table.drop_columns(["a"])
+        >>> table.max_field_id
+        1
+        """
         return self._native.max_field_id
 
     @property
@@ -142,7 +171,16 @@ class StateMethods(TableMethods):
         return LanceStats(self._native)
 
     def session(self) -> Session:
-        """The caches of this table, to open others with."""
+        """The caches of this table, to open others with.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://session-of", mode="overwrite")
+        >>> other = pennon.dataset("memory://session-of", session=table.session())
+        >>> other.session().is_same_as(table.session())
+        True
+        """
         return Session._of(self._native.session())
 
     def counters(self) -> Counters:
@@ -178,7 +216,19 @@ class StateMethods(TableMethods):
         return IOStats._of(self.counters(), self._counters_seen)
 
     def io_stats_incremental(self) -> IOStats:
-        """Requests and bytes since the last call, or since the table was opened."""
+        """Requests and bytes since the last call, or since the table was opened.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://io-stats-incremental", mode="overwrite")
+        >>> table.io_stats_incremental().written_bytes > 0
+        True
+        >>> table.count_rows()
+        3
+        >>> table.io_stats_incremental().written_bytes
+        0
+        """
         now = self.counters()
         stats, self._counters_seen = IOStats._of(now, self._counters_seen), now
         return stats
@@ -193,6 +243,14 @@ class StateMethods(TableMethods):
         ------
         pennon.CorruptError
             A file is missing or damaged; the message names the first fault.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://validate", mode="overwrite")
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.validate()
         """
         self._native.validate()
 

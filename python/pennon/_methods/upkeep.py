@@ -73,7 +73,18 @@ class UpkeepMethods(TableMethods):
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """Maintenance that keeps the table small and fast, such as `optimize.compact_files()`."""
+        """Maintenance that keeps the table small and fast, such as `optimize.compact_files()`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://optimize-of", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> table.optimize.compact_files().fragments_added
+        1
+        >>> len(table.get_fragments())
+        1
+        """
         return DatasetOptimizer(self)
 
     def cleanup_old_versions(

@@ -51,7 +51,17 @@ class VersionMethods(TableMethods):
         return Versions(_version(entry) for entry in self._native.versions())
 
     def get_version(self) -> Version:
-        """This version as `versions` shows it."""
+        """This version as `versions` shows it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://get-version", mode="overwrite")
+        >>> table.insert({"a": [4]})
+        >>> found = table.get_version()
+        >>> found["version"], found["timestamp"].year > 2000
+        (2, True)
+        """
         return _version(self._native.version_info())
 
     def checkout_version(self: DatasetT, version: Reference) -> DatasetT:
