@@ -37,6 +37,15 @@ class Progress:
     bytes
         Bytes of data files that a job or a compaction has written, or of files that a cleanup has removed; in a
         write, of the rows as Arrow keeps them in memory.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> seen = []
+    >>> data = {"a": range(10)}
+    >>> _ = pennon.write_dataset(data, "memory://progress", mode="overwrite", progress=seen.append)
+    >>> seen[-1].rows, seen[-1].fragments
+    (10, 1)
     """
 
     tasks: int = 0

@@ -198,7 +198,22 @@ class MergeInsertBuilder(ExplainsAbsence):
         return self
 
     def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
-        """No retry starts after this time; 30 seconds by default."""
+        """No retry starts after this time; 30 seconds by default.
+
+        Raises
+        ------
+        pennon.InvalidTypeError
+            `timeout` is not a `timedelta`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from datetime import timedelta
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-timeout", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all().retry_timeout(timedelta(minutes=5))
+        >>> merge.execute({"a": [2]})["num_inserted_rows"]
+        1
+        """
         if not isinstance(timeout, timedelta):
             raise InvalidTypeError(f"timeout must be a timedelta, not {type(timeout).__name__}")
         self._request["retry_timeout"] = timeout
@@ -232,6 +247,16 @@ class MergeInsertBuilder(ExplainsAbsence):
         mode
             `"auto"`; `"rewrite_rows"`: whole rows in new fragments; `"rewrite_columns"`: new files with the columns
             of the source for the fragments that have the rows.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2], "b": [0, 0], "c": ["x", "y"]}
+        >>> table = pennon.write_dataset(data, "memory://merge-write-mode", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_matched_update_all().write_mode("rewrite_columns")
+        >>> _ = merge.execute({"a": [2], "b": [5]})
+        >>> [(fragment.fragment_id, len(fragment.data_files())) for fragment in table.get_fragments()]
+        [(0, 2)]
         """
         if mode not in ("auto", "rewrite_rows", "rewrite_columns"):
             raise InvalidInputError(
@@ -244,6 +269,14 @@ class MergeInsertBuilder(ExplainsAbsence):
         """Bytes of memory for a streamed source, and for the keys; 512 MiB by default.
 
         A larger source is spilled to a temporary file; if the keys need more, so are both sides of the join.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-memory", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all().memory_limit(64 * 1024 * 1024)
+        >>> merge.execute({"a": range(1000)})["num_inserted_rows"]
+        999
         """
         if limit < 0:
             raise InvalidInputError(f"memory_limit is {limit}, expected at least 0")
@@ -253,6 +286,15 @@ class MergeInsertBuilder(ExplainsAbsence):
     def data_storage_version(self, version: FileVersion) -> MergeInsertBuilder:
         """Version of the new data files, as in [write_dataset][pennon.write_dataset]; by default that of the table,
         which this does not change.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-file-version", mode="overwrite")
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all().data_storage_version("2.1")
+        >>> _ = merge.execute({"a": [2]})
+        >>> [fragment.data_files()[0].file_minor_version for fragment in table.get_fragments()]
+        [2, 1]
         """
         _readers.check_version(version, self._dataset._native.config.get(_readers.KEY))
         self._request["data_storage_version"] = version
@@ -267,6 +309,16 @@ class MergeInsertBuilder(ExplainsAbsence):
         ----------
         bases
             Names or paths of base paths that are registered in the table; the URI of the table means its own root.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-bases", mode="overwrite")
+        >>> _ = table.add_bases([pennon.DatasetBasePath("memory://merge-cold", name="cold")])
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all().target_bases(["cold"])
+        >>> _ = merge.execute({"a": [2]})
+        >>> [fragment.data_files()[0].base_id for fragment in table.get_fragments()]
+        [None, 1]
         """
         if isinstance(bases, str):
             raise InvalidTypeError("target_bases must be a list of str, not str")
@@ -283,6 +335,16 @@ class MergeInsertBuilder(ExplainsAbsence):
         ----------
         include_primary
             Whether the root of the table takes the first turn.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-all-bases", mode="overwrite")
+        >>> _ = table.add_bases([pennon.DatasetBasePath("memory://merge-archive", name="archive")])
+        >>> merge = table.merge_insert("a").when_not_matched_insert_all().target_all_bases(include_primary=False)
+        >>> _ = merge.execute({"a": [2]})
+        >>> [fragment.data_files()[0].base_id for fragment in table.get_fragments()]
+        [None, 1]
         """
         self._request["target_all_bases"] = include_primary
         return self
@@ -399,6 +461,19 @@ class MergeInsertBuilder(ExplainsAbsence):
         """What a merge does and costs, as text. Nothing is committed, and the staged files are removed.
 
         Parameters and errors as for `execute`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://merge-analyze", mode="overwrite")
+        >>> print(table.merge_insert("a").when_not_matched_insert_all().analyze_plan({"a": [1, 2]}))
+        MergeInsert: on=[a], ...num_inserted_rows=1, num_updated_rows=0, num_deleted_rows=0]
+          HashJoinExec: join_type=Inner, on=[(a, a)], elapsed=..., metrics=[output_rows=1]
+            LanceRead: uri=memory://merge-analyze, projection=[a], num_fragments=1, ...
+            Source: projection=[a], metrics=[output_rows=2, spilled=false]
+        <BLANKLINE>
+        >>> table.latest_version
+        1
         """
         return _native.analyze_merge_insert(self._dataset._native, to_reader(data_obj, schema), self._for(data_obj))
 

@@ -24,7 +24,16 @@ _R = TypeVar("_R")
 
 @dataclass
 class DataFile:
-    """A data file of a fragment; `path` is relative to the data directory."""
+    """A data file of a fragment; `path` is relative to the data directory.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://data-file", mode="overwrite")
+    >>> (file,) = table.get_fragment(0).data_files()
+    >>> file.fields, (file.file_major_version, file.file_minor_version), file.path.endswith(".lance")
+    ([0], (2, 2), True)
+    """
 
     path: str
     fields: list[int]
@@ -69,7 +78,17 @@ class DataFile:
         return cls(**dataset._native.describe_file(path, base_id)[0])
 
     def field_ids(self) -> list[int]:
-        """Deprecated: use `fields`."""
+        """Deprecated: use `fields`.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> from pennon import DataFile
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     DataFile("a.lance", [0, 1]).field_ids()
+        [0, 1]
+        """
         deprecated("DataFile.field_ids", "DataFile.fields")
         return self.fields
 
@@ -98,22 +117,55 @@ class DeletionFile:
             raise InvalidInputError(f"file_type must be 'array' or 'bitmap', got {self.file_type!r}")
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
-        """Path of the file of a fragment, relative to the table or below `base_uri`."""
+        """Path of the file of a fragment, relative to the table or below `base_uri`.
+
+        Examples
+        --------
+        >>> from pennon.fragment import DeletionFile
+        >>> file = DeletionFile(read_version=7, id=9, file_type="array", num_deleted_rows=3)
+        >>> file.path(2)
+        '_deletions/2-7-9.arrow'
+        >>> file.path(2, "s3://bucket/people.lance")
+        's3://bucket/people.lance/_deletions/2-7-9.arrow'
+        """
         extension = "arrow" if self.file_type == "array" else "bin"
         path = f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{extension}"
         return path if base_uri is None else f"{base_uri}/{path}"
 
     def asdict(self) -> dict[str, Any]:
-        """Its attributes."""
+        """Its attributes by name.
+
+        Examples
+        --------
+        >>> from pennon.fragment import DeletionFile
+        >>> file = DeletionFile(read_version=7, id=9, file_type="array", num_deleted_rows=3)
+        >>> file.asdict()
+        {'read_version': 7, 'id': 9, 'file_type': 'array', 'num_deleted_rows': 3, 'base_id': None}
+        """
         return asdict(self)
 
     def json(self) -> str:
-        """Its attributes as JSON."""
+        """Its attributes as JSON text.
+
+        Examples
+        --------
+        >>> from pennon.fragment import DeletionFile
+        >>> file = DeletionFile(read_version=7, id=9, file_type="array", num_deleted_rows=3)
+        >>> file.json()
+        '{"read_version":7,"id":9,"file_type":"array","num_deleted_rows":3,"base_id":null}'
+        """
         return _dumps(self.asdict())
 
     @staticmethod
     def from_json(json: str) -> DeletionFile:
-        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text.
+
+        Examples
+        --------
+        >>> from pennon.fragment import DeletionFile
+        >>> DeletionFile.from_json('{"read_version":7,"id":9,"file_type":"bitmap","num_deleted_rows":3}').path(2)
+        '_deletions/2-7-9.bin'
+        """
         return _deletion_file(_parsed(json, "DeletionFile"))
 
 
@@ -130,23 +182,51 @@ class RowIdMeta:
     inline: bytes | None
 
     def asdict(self) -> Any:
-        """The JSON value, decoded."""
+        """The value that `json` encodes.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowIdMeta
+        >>> RowIdMeta(bytes([10, 4, 10, 2, 16, 3])).asdict(), RowIdMeta(None).asdict()
+        ({'Inline': [10, 4, 10, 2, 16, 3]}, 'Column')
+        """
         return "Column" if self.inline is None else {"Inline": list(self.inline)}
 
     def json(self) -> str:
-        """The JSON value."""
+        """JSON text of the ids, for `from_json` of pylance or Pennon.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowIdMeta
+        >>> RowIdMeta(None).json()
+        '"Column"'
+        """
         return _dumps(self.asdict())
 
     @staticmethod
     def from_dict(dict: Any) -> RowIdMeta:
-        """The inverse of `asdict`. Raises `InvalidInputError` for other values."""
+        """The inverse of `asdict`. Raises `InvalidInputError` for other values.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowIdMeta
+        >>> RowIdMeta.from_dict({"Inline": [10, 4, 10, 2, 16, 3]}).inline.hex()
+        '0a040a021003'
+        """
         if dict in ("Column", {"Column": None}):
             return RowIdMeta(None)
         return RowIdMeta(_inline(dict, "Inline", "RowIdMeta"))
 
     @staticmethod
     def from_json(json: str) -> RowIdMeta:
-        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowIdMeta
+        >>> RowIdMeta.from_json('{"Inline":[10,4,10,2,16,3]}') == RowIdMeta(bytes([10, 4, 10, 2, 16, 3]))
+        True
+        """
         return RowIdMeta.from_dict(_parsed(json, "RowIdMeta"))
 
 
@@ -186,7 +266,17 @@ class RowIdSequence:
 
     @staticmethod
     def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
-        """The ids of a fragment's metadata. Raises `UnsupportedError` for ids in a column of a data file."""
+        """The ids of a fragment's metadata. Raises `UnsupportedError` for ids in a column of a data file.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://row-id-sequence", mode="overwrite")
+        >>> table.delete("a = 2")
+        {'num_deleted_rows': 1}
+        >>> pennon.fragment.RowIdSequence.from_inline_metadata(table.get_fragment(0).metadata.row_id_meta)
+        RowIdSequence([0, 1, 2])
+        """
         if metadata.inline is None:
             raise UnsupportedError("Row ids stored outside the manifest cannot be read into a RowIdSequence")
         _native.count_row_ids(metadata.inline)
@@ -195,11 +285,25 @@ class RowIdSequence:
         return sequence
 
     def to_inline_metadata(self) -> RowIdMeta:
-        """The ids in the form of a fragment's metadata."""
+        """The ids as the metadata of a fragment has them: encoded, runs in few bytes.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowIdSequence
+        >>> RowIdSequence(range(1_000_000)).to_inline_metadata().json()
+        '{"Inline":[10,6,10,4,16,192,132,61]}'
+        """
         return RowIdMeta(self._inline)
 
     def to_pyarrow(self) -> pa.UInt64Array:
-        """The ids as an array."""
+        """The ids as an array, in their order.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowIdSequence
+        >>> RowIdSequence([7, 3]).to_pyarrow().to_pylist()
+        [7, 3]
+        """
         return pa.array(_native.decode_row_ids(self._inline), pa.uint64())
 
     def __len__(self) -> int:
@@ -235,16 +339,42 @@ class RowDatasetVersionMeta:
     inline: bytes | None
 
     def asdict(self) -> Any:
-        """The JSON value, decoded."""
+        """The value that `json` encodes.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://version-meta", mode="overwrite")
+        >>> table.get_fragment(0).metadata.created_at_version_meta.asdict()
+        {'inline': [10, 8, 10, 4, 10, 2, 16, 3, 16, 1]}
+        >>> pennon.fragment.RowDatasetVersionMeta(None).asdict()
+        {'column': {}}
+        """
         return {"column": {}} if self.inline is None else {"inline": list(self.inline)}
 
     def json(self) -> str:
-        """The JSON value."""
+        """JSON text of the versions, for `from_json` of pylance or Pennon.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowDatasetVersionMeta
+        >>> RowDatasetVersionMeta(bytes([10, 6])).json()
+        '{"inline":[10,6]}'
+        """
         return _dumps(self.asdict())
 
     @staticmethod
     def from_json(json: str) -> RowDatasetVersionMeta:
-        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text.
+
+        Examples
+        --------
+        >>> from pennon.fragment import RowDatasetVersionMeta
+        >>> RowDatasetVersionMeta.from_json('{"inline":[10,6]}').inline.hex()
+        '0a06'
+        >>> RowDatasetVersionMeta.from_json('{"column":{}}').inline is None
+        True
+        """
         value = _parsed(json, "RowDatasetVersionMeta")
         if value == {"column": {}}:
             return RowDatasetVersionMeta(None)
@@ -276,21 +406,61 @@ class FragmentMetadata:
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows."""
+        """Deleted rows.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://metadata-deletions", mode="overwrite")
+        >>> table.delete("a > 1")
+        {'num_deleted_rows': 2}
+        >>> table.get_fragment(0).metadata.num_deletions
+        2
+        """
         return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
 
     @property
     def num_rows(self) -> int:
-        """Rows that are not deleted."""
+        """Rows that are not deleted.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://metadata-rows", mode="overwrite")
+        >>> table.delete("a > 1")
+        {'num_deleted_rows': 2}
+        >>> metadata = table.get_fragment(0).metadata
+        >>> metadata.num_rows, metadata.physical_rows
+        (1, 3)
+        """
         return self.physical_rows - self.num_deletions
 
     def data_files(self) -> list[DataFile]:
-        """Deprecated: use `files`."""
+        """Deprecated: use `files`.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> from pennon import DataFile, FragmentMetadata
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     [file.path for file in FragmentMetadata(0, [DataFile("a.lance", [0])], 3).data_files()]
+        ['a.lance']
+        """
         deprecated("FragmentMetadata.data_files", "FragmentMetadata.files")
         return self.files
 
     def to_json(self) -> dict[str, Any]:
-        """The metadata as JSON values: for `json.dumps`, and `from_json` of pylance or Pennon."""
+        """The metadata as JSON values: for `json.dumps`, and `from_json` of pylance or Pennon.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://metadata-to-json", mode="overwrite")
+        >>> parts = table.get_fragment(0).metadata.to_json()
+        >>> parts["id"], parts["physical_rows"], parts["files"][0]["fields"], parts["deletion_file"]
+        (0, 3, [0], None)
+        """
         parts = {
             "id": self.id,
             "files": [_file_json(file) for file in self.files],
@@ -318,6 +488,15 @@ class FragmentMetadata:
             A key is missing.
         pennon.InvalidInputError
             The text is not JSON, or a value is invalid.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://metadata-from-json", mode="overwrite")
+        >>> import json
+        >>> metadata = table.get_fragment(0).metadata
+        >>> pennon.FragmentMetadata.from_json(json.dumps(metadata.to_json())) == metadata
+        True
         """
         with loading("FragmentMetadata"):
             return FragmentMetadata._of_json(json.loads(json_data))

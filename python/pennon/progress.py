@@ -42,6 +42,16 @@ class IndexProgress:
         How much of it is done, and all of it; `None` if that is not known.
     unit
         What is counted: `"rows"`, `"iterations"`, `"sub-vectors"` or `"partitions"`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.vector import vec_to_table
+    >>> table = pennon.write_dataset(vec_to_table([[0, 0], [3, 4]]), "memory://index-progress", mode="overwrite")
+    >>> seen = []
+    >>> _ = table.create_index("vector", "IVF_FLAT", num_partitions=1, progress_callback=seen.append)
+    >>> [(step.stage, step.completed, step.unit) for step in seen if step.event == "complete"]
+    [('train_ivf', 3, 'iterations'), ('shuffle', 2, 'rows'), ('merge_partitions', 1, 'partitions')]
     """
 
     event: Literal["start", "progress", "complete"]
@@ -100,6 +110,19 @@ class FragmentWriteProgress(ABC):
             As far as it is known; its id may not be assigned yet.
         **kwargs
             For what releases to come may add.
+
+        Examples
+        --------
+        >>> from pennon import FragmentMetadata
+        >>> from pennon.progress import FragmentWriteProgress
+        >>> class Announcer(FragmentWriteProgress):
+        ...     def begin(self, fragment, **kwargs):
+        ...         print("fragment", fragment.id, "is begun")
+        ...
+        ...     def complete(self, fragment, **kwargs):
+        ...         pass
+        >>> Announcer().begin(FragmentMetadata(3, [], 0))
+        fragment 3 is begun
         """
 
     def _do_complete(self, fragment_json: str, **kwargs: Any) -> None:
@@ -116,17 +139,55 @@ class FragmentWriteProgress(ABC):
             With its files and rows.
         **kwargs
             For what releases to come may add.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.progress import FragmentWriteProgress
+        >>> class Announcer(FragmentWriteProgress):
+        ...     def begin(self, fragment, **kwargs):
+        ...         pass
+        ...
+        ...     def complete(self, fragment, **kwargs):
+        ...         print(fragment.physical_rows, "rows")
+        >>> options = {"mode": "overwrite", "max_rows_per_file": 2, "progress": Announcer()}
+        >>> _ = pennon.write_dataset({"a": [1, 2, 3]}, "memory://progress-complete", **options)
+        2 rows
+        1 rows
         """
 
 
 class NoopFragmentWriteProgress(FragmentWriteProgress):
-    """Does nothing."""
+    """Reports nothing: a default for programs that take a progress.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.progress import NoopFragmentWriteProgress
+    >>> quiet = NoopFragmentWriteProgress()
+    >>> pennon.write_dataset({"a": [1]}, "memory://progress-noop", mode="overwrite", progress=quiet).count_rows()
+    1
+    """
 
     def begin(self, fragment: FragmentMetadata, **kargs: Any) -> None:
-        """Nothing."""
+        """Does nothing.
+
+        Examples
+        --------
+        >>> from pennon import FragmentMetadata
+        >>> from pennon.progress import NoopFragmentWriteProgress
+        >>> NoopFragmentWriteProgress().begin(FragmentMetadata(0, [], 0))
+        """
 
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
-        """Nothing."""
+        """Does nothing.
+
+        Examples
+        --------
+        >>> from pennon import FragmentMetadata
+        >>> from pennon.progress import NoopFragmentWriteProgress
+        >>> NoopFragmentWriteProgress().complete(FragmentMetadata(0, [], 10))
+        """
 
 
 class FileSystemFragmentWriteProgress(FragmentWriteProgress):
@@ -147,6 +208,17 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
     ------
     pennon.InvalidInputError
         `base_uri` is not the URI of a directory, or `metadata` cannot be JSON.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> from pennon.progress import FileSystemFragmentWriteProgress
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     progress = FileSystemFragmentWriteProgress(folder, {"worker": "7"})
+    ...     _ = pennon.write_dataset({"a": [1]}, "memory://progress-files", mode="overwrite", progress=progress)
+    ...     [file.name for file in pathlib.Path(folder).iterdir()]
+    ['fragment_0.json']
     """
 
     PROGRESS_EXT = ".in_progress"
@@ -180,6 +252,16 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         ------
         pennon.StoreError
             They cannot be written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from pennon import FragmentMetadata
+        >>> from pennon.progress import FileSystemFragmentWriteProgress
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     FileSystemFragmentWriteProgress(folder, {"worker": "7"}).begin(FragmentMetadata(0, [], 0))
+        ...     pathlib.Path(folder, "fragment_0.in_progress").read_text()
+        '{"fragment_id": 0, "metadata": {"worker": "7"}}'
         """
         del kwargs
         paths = self._in_progress_path(fragment), self._fragment_file(fragment)
@@ -202,6 +284,18 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
             There is no such file: `begin` was not called for this fragment.
         pennon.StoreError
             It cannot be removed.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from pennon import FragmentMetadata
+        >>> from pennon.progress import FileSystemFragmentWriteProgress
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     progress = FileSystemFragmentWriteProgress(folder)
+        ...     progress.begin(FragmentMetadata(0, [], 0))
+        ...     progress.complete(FragmentMetadata(0, [], 10))
+        ...     [file.name for file in pathlib.Path(folder).iterdir()]
+        ['fragment_0.json']
         """
         del kwargs
         path = self._in_progress_path(fragment)

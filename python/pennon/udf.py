@@ -36,6 +36,19 @@ class BatchUDF:
         Schema of the new columns; by default that of the function's result for the first row.
     checkpoint_file
         Where to keep the results of batches until the columns are committed.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://udf-class", mode="overwrite")
+    >>> double = pennon.BatchUDF(lambda batch: pa.record_batch({"b": pc.multiply(batch["a"], 2)}))
+    >>> table.add_columns(double)
+    >>> table.to_table()["b"].to_pylist()
+    [2, 4]
+    >>> double.output_schema
+    b: int64
     """
 
     def __init__(
@@ -105,6 +118,21 @@ class BatchUDFCheckpoint(ExplainsAbsence):
     ----------
     path
         The file; created if it does not exist.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> from pennon.dataset import BatchUDFCheckpoint
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://udf-checkpoint", mode="overwrite")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     @pennon.batch_udf(checkpoint_file=os.path.join(folder, "results.sqlite"))
+    ...     def negated(batch):
+    ...         return pa.record_batch({"b": [-a.as_py() for a in batch["a"]]})
+    ...     table.add_columns(negated)
+    ...     isinstance(negated.cache, BatchUDFCheckpoint)
+    True
     """
 
     class BatchInfo(NamedTuple):
@@ -137,7 +165,19 @@ class BatchUDFCheckpoint(ExplainsAbsence):
             yield connection
 
     def get_batch(self, info: BatchInfo) -> pa.RecordBatch | None:
-        """The stored result of a batch; `None` if there is none."""
+        """The stored result of a batch; `None` if there is none.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.dataset import BatchUDFCheckpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = BatchUDFCheckpoint(os.path.join(folder, "results.sqlite"))
+        ...     store.insert_batch(store.BatchInfo(0, 0), pa.record_batch({"b": [1, 2]}))
+        ...     store.get_batch(store.BatchInfo(0, 0)).num_rows, store.get_batch(store.BatchInfo(0, 1))
+        (2, None)
+        """
         with self._connected() as connection:
             found = connection.execute(
                 "SELECT result FROM pennon_batches WHERE fragment = ? AND batch = ? AND source = ?", info
@@ -145,7 +185,21 @@ class BatchUDFCheckpoint(ExplainsAbsence):
         return None if found is None else pa.ipc.open_stream(found[0]).read_next_batch()
 
     def insert_batch(self, info: BatchInfo, batch: pa.RecordBatch) -> None:
-        """Store the result of a batch."""
+        """Store the result of a batch, in place of an earlier one.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.dataset import BatchUDFCheckpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = BatchUDFCheckpoint(os.path.join(folder, "results.sqlite"))
+        ...     info = store.BatchInfo(fragment_id=0, batch_index=2)
+        ...     store.insert_batch(info, pa.record_batch({"b": [1]}))
+        ...     store.insert_batch(info, pa.record_batch({"b": [2]}))
+        ...     store.get_batch(info).to_pylist()
+        [{'b': 2}]
+        """
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -155,7 +209,18 @@ class BatchUDFCheckpoint(ExplainsAbsence):
             )
 
     def get_fragment(self, fragment_id: int) -> str | None:
-        """The stored metadata of a fragment with its new file, as JSON; `None` if there are none."""
+        """The stored metadata of a fragment with its new file, as JSON; `None` if there are none.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from pennon.dataset import BatchUDFCheckpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = BatchUDFCheckpoint(os.path.join(folder, "results.sqlite"))
+        ...     store.insert_fragment(0, '{"id": 0}')
+        ...     store.get_fragment(0), store.get_fragment(1)
+        ('{"id": 0}', None)
+        """
         with self._connected() as connection:
             found = connection.execute(
                 "SELECT json FROM pennon_fragments WHERE fragment = ?", (fragment_id,)
@@ -166,13 +231,37 @@ class BatchUDFCheckpoint(ExplainsAbsence):
         """Store the metadata of a fragment with its new file, as JSON, in place of the results of its batches.
 
         `add_columns` stores batches only; this is for programs that make the files of fragments themselves.
+
+        Examples
+        --------
+        >>> import json, os, tempfile
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> from pennon.dataset import BatchUDFCheckpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = BatchUDFCheckpoint(os.path.join(folder, "results.sqlite"))
+        ...     store.insert_batch(store.BatchInfo(0, 0), pa.record_batch({"b": [1, 2]}))
+        ...     store.insert_fragment(0, json.dumps(pennon.FragmentMetadata(0, [], 2).to_json()))
+        ...     store.get_fragment(0)[:9], store.get_batch(store.BatchInfo(0, 0))
+        ('{"id": 0,', None)
         """
         with self._connected() as connection:
             connection.execute("INSERT OR REPLACE INTO pennon_fragments VALUES (?, ?)", (fragment_id, fragment))
             connection.execute("DELETE FROM pennon_batches WHERE fragment = ?", (fragment_id,))
 
     def cleanup(self) -> None:
-        """Remove the file."""
+        """Remove the file. Raises `FileNotFoundError` if it was removed already.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from pennon.dataset import BatchUDFCheckpoint
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = BatchUDFCheckpoint(os.path.join(folder, "results.sqlite"))
+        ...     store.cleanup()
+        ...     os.listdir(folder)
+        []
+        """
         os.remove(self.path)
 
 

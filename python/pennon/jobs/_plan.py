@@ -87,32 +87,98 @@ class JobPlan:
 
         `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `change_rows`, `add_columns`, `update_columns`,
         `verify` or `compact`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-kind", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> plan.kind, jobs.plan_compaction(table).kind
+        ('delete', 'compact')
         """
         return self._native.work
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """The URI of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-uri", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> plan.uri
+        'memory://plan-uri'
+        """
         return self._native.uri
 
     @property
     def version(self) -> int:
-        """The version that is pinned; 0 for a job that makes a table."""
+        """The version that is pinned; 0 for a job that makes a table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-version", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> table.insert({"a": [4]})
+        >>> plan.version, jobs.plan_delete(table, "a > 1").version
+        (1, 2)
+        """
         return self._native.version
 
     @property
     def uuid(self) -> str:
-        """Identifies the transaction."""
+        """The uuid of the job, which its transaction gets.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-uuid", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> report = jobs.run(plan)
+        >>> report.dataset.read_transaction(2).uuid == plan.uuid
+        True
+        """
         return self._native.uuid
 
     @property
     def num_tasks(self) -> int | None:
-        """Number of tasks; None for an append, overwrite or merge that takes as many as there will be."""
+        """Number of tasks; None for an append, overwrite or merge that takes as many as there will be.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-num-tasks", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> plan.num_tasks, jobs.plan_append(table).num_tasks
+        (1, None)
+        """
         return self._native.num_tasks
 
     @property
     def kept(self) -> list[TaskResult]:
-        """Results that `renew` kept, which `commit` adds to those it is given; none in a plan that is new."""
+        """Results that `renew` kept, which `commit` adds to those it is given; none in a plan that is new.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-kept", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> results = [task.run() for task in plan.tasks]
+        >>> table.insert({"a": [4]})
+        >>> renewed = plan.renew(results)
+        >>> [result.rows for result in renewed.kept], renewed.num_tasks
+        ([2], 1)
+        >>> renewed.commit([task.run() for task in renewed.tasks]).rows
+        3
+        """
         return [TaskResult.from_json(json.dumps(result)) for result in json.loads(self.json()).get("done", ())]
 
     @property
@@ -133,7 +199,18 @@ class JobPlan:
         return [self.task(number) for number in range(self.num_tasks)]
 
     def task(self, number: int) -> Task:
-        """The task with a number, from 0. Raises `InvalidInputError` if the plan has fewer."""
+        """The task with a number, from 0. Raises `InvalidInputError` if the plan has fewer.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://plan-task", mode="overwrite")
+        >>> plan = jobs.plan_append(table)
+        >>> results = [plan.task(number).run({"a": [number]}) for number in (0, 1)]
+        >>> plan.commit(results).dataset.to_table()["a"].to_pylist()
+        [1, 0, 1]
+        """
         return Task(self._native.task(number), self._connection, self._function)
 
     def commit(self, results: Iterable[TaskResult], *, properties: Mapping[str, str] | None = None) -> JobReport:
@@ -226,7 +303,18 @@ class JobPlan:
     def from_json(
         json: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "full"
     ) -> JobPlan:
-        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-from-json", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
+        >>> sent = jobs.JobPlan.from_json(plan.json())
+        >>> sent.commit([task.run() for task in sent.tasks]).rows
+        2
+        """
         return JobPlan(_native.JobPlan.from_json(json), Connection.of(storage_options, durability))
 
     def __reduce__(self) -> tuple[Any, ...]:

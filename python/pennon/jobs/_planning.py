@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from pennon import _native
-from pennon._options import strings
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
 from pennon.jobs._plan import JobPlan
+from pennon.jobs._request import columns_of, opened_table, planned
 from pennon.jobs._task import ChangeFunction, ColumnFunction
 from pennon.optimize import option_parts
 from pennon.udf import BatchUDF, normalize_transform
@@ -23,12 +21,10 @@ from pennon.udf import BatchUDF, normalize_transform
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from pennon.jobs._request import TableLike
     from pennon.merge_insert import MergeInsertBuilder
     from pennon.optimize import CompactionOptions
     from pennon.types import BlobHandling, Columns, Durability, FileVersion, Reference
-
-TableLike: TypeAlias = "LanceDataset | str | PathLike[str]"
-"""A table: a dataset, whose version is pinned, or a URI, whose newest version is."""
 
 
 def plan_scan(
@@ -87,7 +83,7 @@ def plan_scan(
         "with_row_address": with_row_address,
         "blob_handling": blob_handling,
     }
-    return _planned(table, {"scan": work}, tasks, bytes_per_task, storage_options, version=version)
+    return planned(table, {"scan": work}, tasks, bytes_per_task, storage_options, version=version)
 
 
 def plan_append(
@@ -107,8 +103,18 @@ def plan_append(
         Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
     storage_options, durability
         As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://job-append", mode="overwrite")
+    >>> plan = jobs.plan_append(table, tasks=2)
+    >>> results = [task.run({"a": [task.number + 10]}) for task in plan.tasks]
+    >>> plan.commit(results).dataset.to_table()["a"].to_pylist()
+    [1, 10, 11]
     """
-    return _planned(table, {"append": {}}, tasks, None, storage_options, durability)
+    return planned(table, {"append": {}}, tasks, None, storage_options, durability)
 
 
 def plan_overwrite(
@@ -137,6 +143,15 @@ def plan_overwrite(
         Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
     storage_options, durability, enable_stable_row_ids, enable_v2_manifest_paths, data_storage_version
         As in [write_dataset][pennon.write_dataset].
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon import jobs
+    >>> plan = jobs.plan_overwrite("memory://job-overwrite", pa.schema({"a": pa.int64()}), tasks=2)
+    >>> results = [task.run({"a": [task.number]}) for task in plan.tasks]
+    >>> plan.commit(results).dataset.to_table()["a"].to_pylist()
+    [0, 1]
     """
     if mode not in ("create", "overwrite"):
         raise InvalidInputError(f"mode is {mode!r}; expected 'create' or 'overwrite'")
@@ -171,7 +186,7 @@ def plan_delete(
     >>> jobs.run(plan).rows
     2
     """
-    return _planned(table, {"delete": {"predicate": predicate}}, tasks, bytes_per_task, storage_options, durability)
+    return planned(table, {"delete": {"predicate": predicate}}, tasks, bytes_per_task, storage_options, durability)
 
 
 def plan_update(
@@ -206,7 +221,7 @@ def plan_update(
     [1, 4, 6]
     """
     work = {"assignments": sorted(updates.items()), "predicate": where}
-    return _planned(table, {"update": work}, tasks, bytes_per_task, storage_options, durability)
+    return planned(table, {"update": work}, tasks, bytes_per_task, storage_options, durability)
 
 
 def plan_merge(
@@ -265,9 +280,9 @@ def plan_merge(
         if options[name] is not None:
             raise InvalidInputError(f"A merge that tasks share cannot have {name}: found {options[name]!r}")
     clauses = ("on", "when_matched", "condition", "insert", "delete_unmatched", "delete_condition", "memory_limit")
-    work = {**{name: options[name] for name in clauses}, "source": _columns(schema)}
+    work = {**{name: options[name] for name in clauses}, "source": columns_of(schema)}
     dataset = LanceDataset._wrap(merge._dataset._native)
-    return _planned(dataset, {"merge": work}, tasks, None, storage_options, durability)
+    return planned(dataset, {"merge": work}, tasks, None, storage_options, durability)
 
 
 def plan_change_rows(
@@ -351,12 +366,12 @@ def plan_change_rows(
         raise InvalidInputError("A filter, batch_size or function was given, but no columns for tasks to read")
     work = {
         "scan": scan,
-        "changes": _columns(schema),
+        "changes": columns_of(schema),
         "updates": None if updates is None else list(updates),
         "keys": list(keys),
         "predicate": predicate,
     }
-    plan = _planned(
+    plan = planned(
         table, {"change_rows": work}, tasks, bytes_per_task, storage_options, durability, version=version
     )
     if decide is None:
@@ -409,23 +424,23 @@ def plan_add_columns(
     """
     if isinstance(transforms, Mapping):
         work = {"expressions": {"expressions": list(transforms.items()), "batch_size": batch_size}}
-        return _planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
-    dataset, _ = _opened(table, storage_options, durability, None)
+        return planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
+    dataset, _ = opened_table(table, storage_options, durability, None)
     if isinstance(transforms, pa.Schema):
         if read_columns is not None or batch_size is not None:
             raise InvalidInputError(
                 "Columns to read or a size of batches were given, but no function that gets them"
             )
-        given = {"values": {"schema": _columns(transforms)}}
-        return _planned(dataset, {"add_columns": given}, tasks, bytes_per_task, storage_options, durability)
+        given = {"values": {"schema": columns_of(transforms)}}
+        return planned(dataset, {"add_columns": given}, tasks, bytes_per_task, storage_options, durability)
     udf = normalize_transform(transforms, dataset, read_columns, None)
     if not isinstance(udf, BatchUDF):
         raise InvalidInputError(
             f"New columns come from expressions or a function, found {type(transforms).__name__}; for columns of "
             "other data use plan_join_columns"
         )
-    values = {"values": {"schema": _columns(udf.output_schema)}}
-    plan = _planned(dataset, {"add_columns": values}, tasks, bytes_per_task, storage_options, durability)
+    values = {"values": {"schema": columns_of(udf.output_schema)}}
+    plan = planned(dataset, {"add_columns": values}, tasks, bytes_per_task, storage_options, durability)
     return JobPlan(plan._native, plan._connection, ColumnFunction(udf, read_columns, batch_size))
 
 
@@ -455,9 +470,20 @@ def plan_join_columns(
         The key in the data; by default that of the table.
     table, tasks, bytes_per_task, storage_options, durability
         As in `plan_scan` and `plan_append`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"id": [1, 2]}, "memory://job-join", mode="overwrite")
+    >>> names = pa.table({"id": [2], "name": ["bob"]})
+    >>> plan = jobs.plan_join_columns(table, names.schema, "id")
+    >>> jobs.run(plan, source=names).dataset.to_table().to_pylist()
+    [{'id': 1, 'name': None}, {'id': 2, 'name': 'bob'}]
     """
-    work = {"join": {"left_on": left_on, "right_on": right_on or left_on, "source": _columns(schema)}}
-    return _planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
+    work = {"join": {"left_on": left_on, "right_on": right_on or left_on, "source": columns_of(schema)}}
+    return planned(table, {"add_columns": work}, tasks, bytes_per_task, storage_options, durability)
 
 
 def plan_update_columns(
@@ -475,9 +501,20 @@ def plan_update_columns(
 
     Columns are rewritten, rows stay where they are. Parameters as in `plan_join_columns`; the columns besides the
     key are those of the table that change, in rows that have a match.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> import pyarrow as pa
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"id": [1, 2], "n": [0, 0]}, "memory://job-update-columns", mode="overwrite")
+    >>> new = pa.table({"id": [2], "n": [7]})
+    >>> plan = jobs.plan_update_columns(table, new.schema, "id")
+    >>> jobs.run(plan, source=new).dataset.to_table().to_pylist()
+    [{'id': 1, 'n': 0}, {'id': 2, 'n': 7}]
     """
-    work = {"left_on": left_on, "right_on": right_on or left_on, "source": _columns(schema)}
-    return _planned(table, {"update_columns": work}, tasks, bytes_per_task, storage_options, durability)
+    work = {"left_on": left_on, "right_on": right_on or left_on, "source": columns_of(schema)}
+    return planned(table, {"update_columns": work}, tasks, bytes_per_task, storage_options, durability)
 
 
 def plan_compaction(
@@ -512,7 +549,7 @@ def plan_compaction(
     for name in ("num_threads", "max_seconds", "partial_progress"):
         if options.get(name) is not None:
             raise InvalidInputError(f"A compaction that tasks share cannot have {name}: whoever runs them decides")
-    opened, connection = _opened(table, storage_options, durability, None)
+    opened, connection = opened_table(table, storage_options, durability, None)
     return JobPlan(_native.JobPlan.compaction(opened._native, option_parts(options)), connection)
 
 
@@ -542,40 +579,4 @@ def plan_verify(
     >>> jobs.run(jobs.plan_verify(table, tasks=3)).verification.ok
     True
     """
-    return _planned(table, {"verify": {}}, tasks, bytes_per_task, storage_options)
-
-
-def _columns(schema: pa.Schema) -> str:
-    """A stream of no batches, for the JSON of a plan."""
-    columns = pa.BufferOutputStream()
-    pa.ipc.new_stream(columns, schema).close()
-    return base64.b64encode(columns.getvalue()).decode()
-
-
-def _planned(
-    table: TableLike,
-    work: dict[str, Any],
-    tasks: int | None,
-    bytes_per_task: int | None,
-    storage_options: Mapping[str, str] | None,
-    durability: Durability | None = None,
-    version: Reference | None = None,
-) -> JobPlan:
-    opened, connection = _opened(table, storage_options, durability, version)
-    native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task)
-    return JobPlan(native, connection)
-
-
-def _opened(
-    table: TableLike,
-    storage_options: Mapping[str, str] | None,
-    durability: Durability | None,
-    version: Reference | None,
-) -> tuple[LanceDataset, Connection]:
-    if isinstance(table, LanceDataset):
-        if version is not None:
-            raise InvalidInputError("A version was given for a dataset, which has one: check it out, or give a URI")
-        stored = {**table._native.storage_options, **strings(storage_options)}
-        return table, Connection.of(stored, durability or table._native.commit_settings[0])
-    connection = Connection.of(storage_options, durability or "full")
-    return connection.open(fspath(table), version), connection
+    return planned(table, {"verify": {}}, tasks, bytes_per_task, storage_options)

@@ -54,17 +54,48 @@ class TaskResult:
 
     @property
     def number(self) -> int:
-        """The number of the task."""
+        """The number of the task in its plan, from 0.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://result-number", mode="overwrite")
+        >>> plan = jobs.plan_append(table)
+        >>> plan.task(4).run({"a": [4]}).number
+        4
+        """
         return self._native.number
 
     @property
     def rows(self) -> int:
-        """Rows that were found, or written."""
+        """Rows that were found, or written.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://result-rows", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> task.run().rows
+        2
+        """
         return self._native.rows
 
     @property
     def bytes(self) -> int:
-        """Bytes of the data files that were written."""
+        """Bytes of the data files that were written.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://result-bytes", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> result = task.run()
+        >>> result.bytes == sum(result.files.values())
+        True
+        """
         return self._native.bytes
 
     @property
@@ -74,16 +105,47 @@ class TaskResult:
         No version refers to them until the job is committed. If it never is, they are orphans, which
         [cleanup_old_versions][pennon.LanceDataset.cleanup_old_versions] removes once they are seven days old. Blobs
         in files of their own are not among them: they are in the folder with the name of their data file.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://result-files", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> [(path.split("/")[0], size > 0) for path, size in task.run().files.items()]
+        [('data', True)]
         """
         return dict(self._native.files)
 
     def json(self) -> str:
-        """The result as JSON."""
+        """The result as JSON text, to hand to the process that commits.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://result-json", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> text = task.run().json()
+        >>> jobs.TaskResult.from_json(text).json() == text
+        True
+        """
         return self._native.to_json()
 
     @staticmethod
     def from_json(json: str) -> TaskResult:
-        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://result-from-json", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> sent = task.run().json()
+        >>> jobs.TaskResult.from_json(sent).rows
+        2
+        """
         return TaskResult(_native.JobResult.from_json(json))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -169,27 +231,75 @@ class Task:
 
         `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `change_rows`, `add_columns`, `update_columns`,
         `verify` or `compact`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-kind", mode="overwrite")
+        >>> jobs.plan_scan(table).task(0).kind, jobs.plan_append(table).task(0).kind
+        ('scan', 'append')
         """
         return self._native.work
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """The URI of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-uri", mode="overwrite")
+        >>> jobs.plan_scan(table).task(0).uri
+        'memory://task-uri'
+        """
         return self._native.uri
 
     @property
     def version(self) -> int:
-        """The version that the task reads; 0 for a job that makes a table."""
+        """The version that the task reads; 0 for a job that makes a table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-version", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> table.insert({"a": [4]})
+        >>> task.version, table.version
+        (1, 2)
+        """
         return self._native.version
 
     @property
     def number(self) -> int:
-        """Its number in the plan, from 0."""
+        """Its number in the plan, from 0.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://task-number", mode="overwrite", max_rows_per_file=2)
+        >>> [task.number for task in jobs.plan_scan(table, tasks=3).tasks]
+        [0, 1, 2]
+        """
         return self._native.number
 
     @property
     def slices(self) -> list[tuple[int, range | None]]:
-        """What it reads: ids of fragments, each with positions among its live rows unless it is the whole of it."""
+        """What it reads: ids of fragments, each with positions among its live rows unless it is the whole of it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://task-slices", mode="overwrite", max_rows_per_file=2)
+        >>> [task.slices for task in jobs.plan_scan(table, tasks=2).tasks]
+        [[(0, None), (1, None)], [(2, None)]]
+        """
         return [(fragment, None if rows is None else range(*rows)) for fragment, rows in self._native.slices]
 
     def run(
@@ -221,6 +331,18 @@ class Task:
             also what [execute][pennon.MergeInsertBuilder.execute] raises for its rows.
         pennon.SchemaMismatchError
             The rows have other columns than the job was planned with.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://task-run", mode="overwrite")
+        >>> plan = jobs.plan_append(table, tasks=2)
+        >>> results = [plan.task(0).run({"a": [2, 3]}), plan.task(1).run({"a": [4]})]
+        >>> [result.rows for result in results], table.latest_version
+        ([2, 1], 1)
+        >>> plan.commit(results).dataset.count_rows()
+        4
         """
         if data is not None and source is not None:
             raise InvalidInputError("Rows of the task and a source of all tasks were given: expected one of them")
@@ -310,7 +432,18 @@ class Task:
     def from_json(
         json: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "full"
     ) -> Task:
-        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text and for that of another release.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-from-json", mode="overwrite")
+        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> sent = task.json()
+        >>> jobs.Task.from_json(sent).run().rows
+        2
+        """
         return Task(_native.JobTask.from_json(json), Connection.of(storage_options, durability))
 
     def __reduce__(self) -> tuple[Any, ...]:
