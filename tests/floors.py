@@ -48,9 +48,15 @@ PYTHON_FLOORS = {
         *["_ordering", "_predicate", "_progress", "_protocols", "_render", "_schema_json", "_text", "_time"],
         *["_readers", "_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
     ],
-    "nouns": ["_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf", "verification"],
+    "nouns": [
+        *["_compaction", "_file_reader", "_file_writer", "_table", "branches", "cleanup", "file", "merge_insert"],
+        *["optimize", "tags", "udf", "verification"],
+    ],
     "repairs": ["repairing", "scrubbing", "sealing"],
-    "dataset": ["_fragment_rows", "_lance_api", "_methods", "dataset", "delta", "fragment", "scanner", "sql"],
+    "dataset": [
+        *["_fragment_columns", "_fragment_rows", "_lance_api", "_lance_scanner", "_methods", "dataset", "delta"],
+        *["fragment", "scanner", "sql"],
+    ],
     "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["debug", "sampler", "torch"],
     "commands": ["__main__", "cli"],

@@ -1,7 +1,8 @@
-"""Checks of what is given: options of pylance without support or effect, commit locks, maps of strings, JSON."""
+"""Checks of what is given: options without support or effect, commit locks, maps of strings, paths, JSON."""
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,3 +141,11 @@ def located(path: str, version: object = None) -> Iterator[None]:
         if error.version is None and isinstance(version, int):
             error.version = version
         raise
+
+
+def file_address(path: str | os.PathLike[str]) -> str:
+    """The path or URI of a file, as text. Raises `InvalidTypeError` for bytes."""
+    address = os.fspath(path)
+    if not isinstance(address, str):
+        raise InvalidTypeError(f"path must be text, not {type(address).__name__}")
+    return address

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pennon import _native
+from pennon._compaction import option_parts
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
 from pennon.jobs._plan import JobPlan
 from pennon.jobs._request import columns_of, opened_table, planned
 from pennon.jobs._task import ChangeFunction, ColumnFunction
-from pennon.optimize import option_parts
 from pennon.udf import BatchUDF, normalize_transform
 
 if TYPE_CHECKING:

@@ -1,0 +1,303 @@
+"""Values of compactions: options, plans, tasks and results, with their JSON, which is that of pylance."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from pennon import _native
+from pennon._options import ignored, loading
+from pennon._render import Grid, listed, panel
+from pennon.errors import InvalidInputError
+from pennon.metadata import FragmentMetadata
+
+if TYPE_CHECKING:
+    from pennon._protocols import Handle
+    from pennon.types import FileVersion
+
+
+class CompactionOptions(TypedDict, total=False):
+    """Options of a compaction; see [compact_files][pennon.optimize.DatasetOptimizer.compact_files]."""
+
+    target_rows_per_fragment: int | None
+    max_rows_per_group: int | None
+    max_bytes_per_file: int | None
+    materialize_deletions: bool | None
+    materialize_deletions_threshold: float | None
+    defer_index_remap: bool | None
+    num_threads: int | None
+    batch_size: int | None
+    io_buffer_size: int | None
+    compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"] | None
+    binary_copy_read_batch_bytes: int | None
+    max_source_fragments: int | None
+    max_source_rows: int | None
+    max_source_bytes: int | None
+    max_overlays_per_fragment: int | None
+    excluded_fragment_ids: list[int] | None
+    data_storage_version: FileVersion | None
+    max_seconds: float | None
+    partial_progress: bool | None
+
+
+_KNOWN = list(CompactionOptions.__annotations__)
+# Accepted, without effect.
+_IGNORED = (
+    "max_rows_per_group",
+    "batch_size",
+    "io_buffer_size",
+    "binary_copy_read_batch_bytes",
+    "max_overlays_per_fragment",
+)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a version of a table consists of.
+
+    Attributes
+    ----------
+    rows
+        Live rows.
+    fragments
+        Fragments.
+    files
+        Data files and deletion files.
+    deleted_share
+        Deleted rows as a share of all rows in the files, 0 to 1.
+    id_bits_per_row
+        Bits of the manifest that a row id takes, on average.
+    version_bits_per_row
+        Bits of the manifest that the two versions of a row take, on average.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://table-state", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> state = table.optimize.compact_files().after
+    >>> state.rows, state.fragments
+    (4, 1)
+    """
+
+    rows: int
+    fragments: int
+    files: int
+    deleted_share: float
+    id_bits_per_row: float
+    version_bits_per_row: float
+
+
+@dataclass(frozen=True)
+class CompactionMetrics:
+    """What a compaction removed and added; files are data files and deletion files.
+
+    `before` and `after` describe the table, if the whole table was compacted in one call.
+    """
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    before: TableState | None = field(default=None, repr=False, compare=False)
+    after: TableState | None = field(default=None, repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        parts = asdict(self)
+        before, after = (parts.pop(name) for name in ("before", "after"))
+        rows = [(name, before[name], after[name]) for name in before] if before and after else []
+        return panel("CompactionMetrics", parts, Grid(("table", "before", "after"), rows, len(rows)))
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """The result of a task. It can be pickled, and turned into JSON by `json`."""
+
+    read_version: int
+    metrics: CompactionMetrics
+    original_fragments: list[FragmentMetadata]
+    new_fragments: list[FragmentMetadata]
+
+    def json(self) -> str:
+        """The result as JSON."""
+        counts = ("fragments_removed", "fragments_added", "files_removed", "files_added")
+        metrics = {name: getattr(self.metrics, name) for name in counts}
+        parts = {
+            "metrics": metrics,
+            "new_fragments": [fragment.to_json() for fragment in self.new_fragments],
+            "read_version": self.read_version,
+            "original_fragments": [fragment.to_json() for fragment in self.original_fragments],
+        }
+        return json.dumps(parts)
+
+    @staticmethod
+    def from_json(json: str) -> RewriteResult:
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        with loading("RewriteResult"):
+            parts = _parsed(json)
+            return RewriteResult(
+                parts["read_version"],
+                CompactionMetrics(**parts["metrics"]),
+                _fragments(parts["original_fragments"]),
+                _fragments(parts["new_fragments"]),
+            )
+
+
+class CompactionTask:
+    """Fragments to compact together. It can be pickled, and turned into JSON by `json`.
+
+    Attributes
+    ----------
+    read_version
+        The version of the plan.
+    options
+        The options of the plan.
+    """
+
+    __slots__ = ("_fragments", "options", "read_version")
+
+    def __init__(
+        self,
+        read_version: int,
+        fragments: list[FragmentMetadata] | _native.PlannedFragments,
+        options: CompactionOptions | None = None,
+    ) -> None:
+        self.read_version = read_version
+        self._fragments = fragments
+        self.options = CompactionOptions() if options is None else options
+
+    @property
+    def fragments(self) -> list[FragmentMetadata]:
+        """The fragments as the version has them; made when they are asked for."""
+        if isinstance(self._fragments, _native.PlannedFragments):
+            self._fragments = [FragmentMetadata._of(parts) for parts in self._fragments.parts]
+        return self._fragments
+
+    def _ids(self) -> list[int]:
+        if isinstance(self._fragments, _native.PlannedFragments):
+            return self._fragments.ids
+        return [fragment.id for fragment in self._fragments]
+
+    def _parts(self) -> tuple[int, list[FragmentMetadata], CompactionOptions]:
+        return self.read_version, self.fragments, self.options
+
+    def __eq__(self, other: object) -> bool:
+        return self._parts() == other._parts() if isinstance(other, CompactionTask) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompactionTask, self._parts()
+
+    def __repr__(self) -> str:
+        ids = self._ids()
+        return f"CompactionTask(read_version={self.read_version}, fragments={listed(ids, len(ids))})"
+
+    def execute(self, dataset: Handle) -> RewriteResult:
+        """Write the live rows of the fragments to new ones, without a commit.
+
+        The table is read at the version of the plan, whatever the version of `dataset`.
+        """
+        native = dataset._native
+        if native.version != self.read_version:
+            native = native.checkout(self.read_version)
+        parts = _native.compact_fragments(native, self._ids(), option_parts(self.options))
+        version, original, new = parts
+        old = [FragmentMetadata._of(parts) for parts in original]
+        written = [FragmentMetadata._of(parts) for parts in new]
+        return RewriteResult(version, _metrics(old, written), old, written)
+
+    def json(self) -> str:
+        """The task as JSON."""
+        return json.dumps({**_task(self), "read_version": self.read_version, "options": self.options})
+
+    @staticmethod
+    def from_json(json: str) -> CompactionTask:
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        with loading("CompactionTask"):
+            parts = _parsed(json)
+            fragments = _fragments(parts["task"]["fragments"])
+            return CompactionTask(parts["read_version"], fragments, known_options(parts["options"]))
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """The tasks of a compaction. It can be pickled, and turned into JSON by `json`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://compaction-plan", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> Compaction.plan(table).num_tasks()
+    1
+    """
+
+    read_version: int
+    tasks: list[CompactionTask]
+    options: CompactionOptions = field(default_factory=CompactionOptions, repr=False)
+
+    def __repr__(self) -> str:
+        return f"CompactionPlan(read_version={self.read_version}, tasks={listed(self.tasks, len(self.tasks))})"
+
+    def _repr_html_(self) -> str:
+        ids = (task._ids() for task in self.tasks)
+        rows = ((number, len(found), listed(found, len(found))) for number, found in enumerate(ids))
+        grid = Grid(("task", "fragments", "ids"), rows, len(self.tasks))
+        return panel("CompactionPlan", {"read version": self.read_version, "tasks": len(self.tasks)}, grid)
+
+    def num_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+    def json(self) -> str:
+        """The plan as JSON."""
+        tasks = [_task(task)["task"] for task in self.tasks]
+        return json.dumps({"tasks": tasks, "read_version": self.read_version, "options": self.options})
+
+    @staticmethod
+    def from_json(json: str) -> CompactionPlan:
+        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        with loading("CompactionPlan"):
+            parts = _parsed(json)
+            version, options = parts["read_version"], known_options(parts["options"])
+            tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
+            return CompactionPlan(version, tasks, options)
+
+
+def known_options(options: Any) -> CompactionOptions:
+    for name in options:
+        if name not in _KNOWN:
+            raise InvalidInputError(f"Invalid compaction option: {name}")
+    return cast(CompactionOptions, {name: value for name, value in options.items() if value is not None})
+
+
+def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
+    given = known_options(options)
+    for name in ("max_source_rows", "max_source_bytes", "max_source_fragments"):
+        if given.get(name) == 0:
+            raise InvalidInputError(f"{name} must be greater than 0; None means no limit")
+    ignored(**{name: given.get(name) for name in _IGNORED})
+    parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
+    return cast("_native.CompactionOptionParts", parts)
+
+
+def _metrics(old: list[FragmentMetadata], new: list[FragmentMetadata]) -> CompactionMetrics:
+    def files(fragments: list[FragmentMetadata]) -> int:
+        return sum(len(fragment.files) + (fragment.deletion_file is not None) for fragment in fragments)
+
+    return CompactionMetrics(len(old), len(new), files(old), files(new))
+
+
+def _task(task: CompactionTask) -> dict[str, Any]:
+    return {"task": {"fragments": [fragment.to_json() for fragment in task.fragments]}}
+
+
+def _fragments(parts: list[dict[str, Any]]) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_json(json.dumps(one)) for one in parts]
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text)
