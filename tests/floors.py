@@ -54,8 +54,8 @@ PYTHON_FLOORS = {
     ],
     "repairs": ["repairing", "scrubbing", "sealing"],
     "dataset": [
-        *["_fragment_columns", "_fragment_rows", "_lance_api", "_lance_scanner", "_methods", "dataset", "delta"],
-        *["fragment", "scanner", "sql"],
+        *["_fragment_columns", "_fragment_rows", "_fragment_state", "_lance_api", "_lance_scanner", "_methods"],
+        *["dataset", "delta", "fragment", "scanner", "sql"],
     ],
     "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["debug", "sampler", "torch"],

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 
 class CompactionOptions(TypedDict, total=False):
-    """Options of a compaction; see [compact_files][pennon.optimize.DatasetOptimizer.compact_files]."""
+    """Options of a compaction; see [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction, CompactionOptions
+    >>> data = {"a": range(6)}
+    >>> table = pennon.write_dataset(data, "memory://compaction-options", mode="overwrite", max_rows_per_file=2)
+    >>> options = CompactionOptions(target_rows_per_fragment=3)
+    >>> Compaction.execute(table, options).fragments_added
+    2
+    """
 
     target_rows_per_fragment: int | None
     max_rows_per_group: int | None
@@ -94,6 +105,16 @@ class CompactionMetrics:
     """What a compaction removed and added; files are data files and deletion files.
 
     `before` and `after` describe the table, if the whole table was compacted in one call.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction
+    >>> data = {"a": range(6)}
+    >>> table = pennon.write_dataset(data, "memory://compaction-metrics", mode="overwrite", max_rows_per_file=2)
+    >>> done = table.optimize.compact_files()
+    >>> done.fragments_removed, done.fragments_added, done.after.rows
+    (3, 1, 6)
     """
 
     fragments_removed: int = 0
@@ -112,7 +133,19 @@ class CompactionMetrics:
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """The result of a task. It can be pickled, and turned into JSON by `json`."""
+    """The result of a task. It can be pickled, and turned into JSON by `json`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction
+    >>> data = {"a": range(6)}
+    >>> table = pennon.write_dataset(data, "memory://compaction-result", mode="overwrite", max_rows_per_file=2)
+    >>> (task,) = Compaction.plan(table).tasks
+    >>> result = task.execute(table)
+    >>> [part.id for part in result.original_fragments], [part.num_rows for part in result.new_fragments]
+    ([0, 1, 2], [6])
+    """
 
     read_version: int
     metrics: CompactionMetrics
@@ -120,7 +153,20 @@ class RewriteResult:
     new_fragments: list[FragmentMetadata]
 
     def json(self) -> str:
-        """The result as JSON."""
+        """The result as JSON text, for the process that commits.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-result-json", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> import json
+        >>> (task,) = Compaction.plan(table).tasks
+        >>> json.loads(task.execute(table).json())["metrics"]
+        {'fragments_removed': 3, 'fragments_added': 1, 'files_removed': 3, 'files_added': 1}
+        """
         counts = ("fragments_removed", "fragments_added", "files_removed", "files_added")
         metrics = {name: getattr(self.metrics, name) for name in counts}
         parts = {
@@ -133,7 +179,19 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction, RewriteResult
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-result-from-json", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> sent = [task.execute(table).json() for task in Compaction.plan(table).tasks]
+        >>> Compaction.commit(table, [RewriteResult.from_json(text) for text in sent]).fragments_added
+        1
+        """
         with loading("RewriteResult"):
             parts = _parsed(json)
             return RewriteResult(
@@ -153,6 +211,16 @@ class CompactionTask:
         The version of the plan.
     options
         The options of the plan.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.optimize import Compaction
+    >>> data = {"a": range(6)}
+    >>> table = pennon.write_dataset(data, "memory://compaction-task", mode="overwrite", max_rows_per_file=2)
+    >>> (task,) = Compaction.plan(table).tasks
+    >>> task
+    CompactionTask(read_version=1, fragments=[0, 1, 2])
     """
 
     __slots__ = ("_fragments", "options", "read_version")
@@ -169,7 +237,19 @@ class CompactionTask:
 
     @property
     def fragments(self) -> list[FragmentMetadata]:
-        """The fragments as the version has them; made when they are asked for."""
+        """The fragments as the version has them; made when they are asked for.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-task-fragments", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> (task,) = Compaction.plan(table).tasks
+        >>> sum(fragment.num_rows for fragment in task.fragments)
+        6
+        """
         if isinstance(self._fragments, _native.PlannedFragments):
             self._fragments = [FragmentMetadata._of(parts) for parts in self._fragments.parts]
         return self._fragments
@@ -198,6 +278,23 @@ class CompactionTask:
         """Write the live rows of the fragments to new ones, without a commit.
 
         The table is read at the version of the plan, whatever the version of `dataset`.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            The version was removed since.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-task-execute", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> (task,) = Compaction.plan(table).tasks
+        >>> result = task.execute(table)
+        >>> result.metrics.fragments_added, table.latest_version
+        (1, 1)
         """
         native = dataset._native
         if native.version != self.read_version:
@@ -209,12 +306,37 @@ class CompactionTask:
         return RewriteResult(version, _metrics(old, written), old, written)
 
     def json(self) -> str:
-        """The task as JSON."""
+        """The task as JSON text, for a process that executes it.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-task-json", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> import json
+        >>> (task,) = Compaction.plan(table, {"target_rows_per_fragment": 100}).tasks
+        >>> json.loads(task.json())["options"]
+        {'target_rows_per_fragment': 100}
+        """
         return json.dumps({**_task(self), "read_version": self.read_version, "options": self.options})
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction, CompactionTask
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-task-from-json", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> (task,) = Compaction.plan(table).tasks
+        >>> CompactionTask.from_json(task.json()).execute(table).metrics.fragments_removed
+        3
+        """
         with loading("CompactionTask"):
             parts = _parsed(json)
             fragments = _fragments(parts["task"]["fragments"])
@@ -249,17 +371,53 @@ class CompactionPlan:
         return panel("CompactionPlan", {"read version": self.read_version, "tasks": len(self.tasks)}, grid)
 
     def num_tasks(self) -> int:
-        """Number of tasks."""
+        """Number of tasks.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-plan-num-tasks", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> Compaction.plan(table).num_tasks(), Compaction.plan(table, {"target_rows_per_fragment": 1}).num_tasks()
+        (1, 0)
+        """
         return len(self.tasks)
 
     def json(self) -> str:
-        """The plan as JSON."""
+        """The plan with all its tasks as JSON text.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-plan-json", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> import json
+        >>> parts = json.loads(Compaction.plan(table).json())
+        >>> parts["read_version"], len(parts["tasks"])
+        (1, 1)
+        """
         tasks = [_task(task)["task"] for task in self.tasks]
         return json.dumps({"tasks": tasks, "read_version": self.read_version, "options": self.options})
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """The inverse of `json`. Raises `InvalidInputError` for other text."""
+        """The inverse of `json`. Raises `InvalidInputError` for other text.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction, CompactionPlan
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://compaction-plan-from-json", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> plan = CompactionPlan.from_json(Compaction.plan(table).json())
+        >>> plan.tasks
+        [CompactionTask(read_version=1, fragments=[0, 1, 2])]
+        """
         with loading("CompactionPlan"):
             parts = _parsed(json)
             version, options = parts["read_version"], known_options(parts["options"])

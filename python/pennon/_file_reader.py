@@ -18,7 +18,19 @@ from pennon.errors import InvalidInputError, InvalidTypeError
 
 @dataclass(frozen=True)
 class LanceBufferDescriptor:
-    """The position and size of some bytes in a file."""
+    """The position of some bytes in a file, and their number.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/buffer.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+    >>> reader = LanceFileReader("memory://files/buffer.lance")
+    >>> first, *_ = reader.metadata().global_buffers
+    >>> len(reader.read_global_buffer(0)) == first.size
+    True
+    """
 
     position: int
     size: int
@@ -26,7 +38,19 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True)
 class LancePageMetadata:
-    """A page of a column: positions of its buffers, and their encoding."""
+    """A page of a column: positions of its buffers, and their encoding.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/page.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+    >>> reader = LanceFileReader("memory://files/page.lance")
+    >>> (page,) = reader.metadata().columns[0].pages
+    >>> page.num_rows, page.encoding, len(page.buffers)
+    (3, 'mini-block: flat 64', 2)
+    """
 
     buffers: list[LanceBufferDescriptor]
     encoding: str
@@ -37,7 +61,18 @@ class LancePageMetadata:
 
 @dataclass(frozen=True)
 class LanceColumnMetadata:
-    """A column of a file, which is a leaf of the schema."""
+    """A column of a file, which is a leaf of the schema.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/column.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1], "s": [{"x": 1, "y": "b"}]}))
+    >>> reader = LanceFileReader("memory://files/column.lance")
+    >>> [(column.name, len(column.pages)) for column in reader.metadata().columns]
+    [('a', 1), ('s.x', 1), ('s.y', 1)]
+    """
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]
@@ -47,7 +82,21 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True)
 class LanceFileMetadata:
-    """The metadata of a file."""
+    """The metadata of a file.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/whole-metadata.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+    >>> reader = LanceFileReader("memory://files/whole-metadata.lance")
+    >>> metadata = reader.metadata()
+    >>> metadata.num_rows, metadata.schema.names, metadata.version, len(metadata.columns)
+    (3, ['a'], '2.2', 1)
+    >>> metadata.num_data_bytes < metadata.size_bytes
+    True
+    """
 
     schema: pa.Schema
     num_rows: int
@@ -68,7 +117,19 @@ class LanceFileMetadata:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Pages and bytes of a column."""
+    """Pages and bytes of a column.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/column-statistics.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+    >>> reader = LanceFileReader("memory://files/column-statistics.lance")
+    >>> (column,) = reader.file_statistics().columns
+    >>> column.num_pages, column.size_bytes > 0
+    (1, True)
+    """
 
     num_pages: int
     size_bytes: int
@@ -76,23 +137,68 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class LanceFileStatistics:
-    """Figures for each column of a file."""
+    """Figures for each column of a file.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/statistics.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2], "b": ["x", "y" * 1000]}))
+    >>> reader = LanceFileReader("memory://files/statistics.lance")
+    >>> a, b = reader.file_statistics().columns
+    >>> a.size_bytes < b.size_bytes
+    True
+    """
 
     columns: list[ColumnStatistics]
 
 
 class ReaderResults:
-    """The rows read, as a stream or a table. They can be consumed once."""
+    """The rows read, as a stream or a table. They can be consumed once. Has `__arrow_c_stream__`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/results.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+    >>> reader = LanceFileReader("memory://files/results.lance")
+    >>> pa.table(reader.read_all())["a"].to_pylist()
+    [1, 2, 3]
+    """
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """The rows, batch by batch."""
+        """The rows, batch by batch.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/to-batches.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/to-batches.lance")
+        >>> [batch.num_rows for batch in reader.read_all(batch_size=2).to_batches()]
+        [2, 1]
+        """
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """The rows, all at once."""
+        """The rows, all at once.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/to-table.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/to-table.lance")
+        >>> reader.read_range(0, 2).to_table()["a"].to_pylist()
+        [1, 2]
+        """
         return self.reader.read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -124,6 +230,18 @@ class LanceFileReader:
         Unknown columns.
     pennon.CorruptError
         It is not a data file, or it is truncated or damaged.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileReader, LanceFileWriter
+    >>> with LanceFileWriter("memory://files/reader.lance") as writer:
+    ...     writer.write_batch(pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]}))
+    >>> reader = LanceFileReader("memory://files/reader.lance", columns=["b"])
+    >>> reader.read_all().to_table().to_pydict()
+    {'b': ['x', 'y', 'z']}
+    >>> reader
+    LanceFileReader('memory://files/reader.lance', rows=3)
     """
 
     def __init__(
@@ -247,7 +365,18 @@ class LanceFileReader:
         )
 
     def file_statistics(self) -> LanceFileStatistics:
-        """Pages and bytes of each column."""
+        """Pages of each column, and bytes of their buffers.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/file-statistics.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/file-statistics.lance")
+        >>> reader.file_statistics().columns
+        [ColumnStatistics(num_pages=1, size_bytes=36)]
+        """
         return LanceFileStatistics(
             [
                 ColumnStatistics(
@@ -259,11 +388,43 @@ class LanceFileReader:
         )
 
     def read_global_buffer(self, index: int) -> bytes:
-        """The bytes of a global buffer; 0 is the schema, the others were added by the writer of the file."""
+        """The bytes of a global buffer.
+
+        Parameters
+        ----------
+        index
+            0 is the schema; the others were added by the writer of the file, which got their indices.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The file has fewer buffers.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/read-buffer.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1]}))
+        ...     number = writer.add_global_buffer(b"anything")
+        >>> LanceFileReader("memory://files/read-buffer.lance").read_global_buffer(number)
+        b'anything'
+        """
         return self._reader.read_global_buffer(index)
 
     def num_rows(self) -> int:
-        """Rows in the file."""
+        """The number of rows in the file.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/num-rows.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        >>> reader = LanceFileReader("memory://files/num-rows.lance")
+        >>> reader.num_rows()
+        3
+        """
         return self._reader.num_rows
 
 

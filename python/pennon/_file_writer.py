@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
 
 def stable_version() -> str:
-    """The file version that `"stable"` stands for, and that new tables get."""
+    """The file version that `"stable"` stands for, and that new tables get.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.file import stable_version
+    >>> stable_version()
+    '2.2'
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://stable-version", mode="overwrite")
+    >>> table.data_storage_version == stable_version()
+    True
+    """
     return _native.stable_version()
 
 
@@ -111,6 +122,16 @@ class LanceFileWriter:
             A column is missing or has another type.
         pennon.InvalidInputError
             A null in a column that is not nullable.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/write-batch.lance", pa.schema({"a": pa.int64()})) as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2], "b": ["x", "y"]}))
+        ...     writer.write_batch(pa.record_batch({"a": [3]}))
+        >>> LanceFileReader("memory://files/write-batch.lance").read_all().to_table().to_pydict()
+        {'a': [1, 2, 3]}
         """
         if not isinstance(batch, pa.RecordBatch | pa.Table):
             raise InvalidTypeError(f"Expected a pyarrow RecordBatch or Table, got {type(batch)}")
@@ -124,6 +145,15 @@ class LanceFileWriter:
         ------
         pennon.InvalidInputError
             There is neither a schema nor a row, or an earlier write failed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileWriter
+        >>> writer = LanceFileWriter("memory://files/close.lance")
+        >>> writer.write_batch(pa.table({"a": [1, 2]}))
+        >>> writer.close(), writer.closed, writer.close()
+        (2, True, None)
         """
         if self.closed:
             return None
@@ -132,11 +162,32 @@ class LanceFileWriter:
         return rows
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Set a key of the schema's metadata."""
+        """Set a key of the schema's metadata.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileReader, LanceFileWriter
+        >>> with LanceFileWriter("memory://files/schema-metadata.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1]}))
+        ...     writer.add_schema_metadata("source", "sensors")
+        >>> LanceFileReader("memory://files/schema-metadata.lance").metadata().schema.metadata
+        {b'source': b'sensors'}
+        """
         self._writer.add_schema_metadata(key, value)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes in the file, next to the rows. Returns their index, which is 1 for the first."""
+        """Store bytes in the file, next to the rows. Returns their index, which is 1 for the first.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileWriter
+        >>> with LanceFileWriter("memory://files/add-buffer.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1]}))
+        ...     writer.add_global_buffer(b"a model"), writer.add_global_buffer(b"another")
+        (1, 2)
+        """
         return self._writer.add_global_buffer(data)
 
     def __enter__(self) -> LanceFileWriter:

@@ -34,6 +34,15 @@ class FragmentColumns(FragmentRows):
         tuple of FragmentMetadata and LanceSchema
             The fragment with its new file, and the schema, to be committed in a `LanceOperation.Merge` with all
             other fragments.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://fragment-merge", mode="overwrite")
+        >>> fragment, schema = table.get_fragment(0).merge({"a": [2], "b": ["x"]}, "a")
+        >>> merge = pennon.LanceOperation.Merge([fragment], schema)
+        >>> pennon.LanceDataset.commit(table, merge, read_version=1).to_table().to_pylist()
+        [{'a': 1, 'b': None}, {'a': 2, 'b': 'x'}]
         """
         reader = to_reader(data_obj, schema)
         return self._evolved(

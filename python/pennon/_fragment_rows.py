@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
-from pennon._compatibility import ExplainsAbsence
+from pennon._fragment_state import FragmentState
 from pennon._table import rows
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
-    from pennon import _native
-    from pennon._protocols import Table
     from pennon.types import Columns
 
 
@@ -49,11 +46,8 @@ class FragmentSession:
         return self._fragment._taken(indices, self._columns, self._with_row_address)
 
 
-class FragmentRows(ExplainsAbsence, pyarrow.dataset.Fragment):
+class FragmentRows(FragmentState):
     """The methods of `LanceFragment` that take offsets."""
-
-    _dataset: Table
-    _native: _native.Fragment
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by their offset in the fragment, deleted rows counted.

@@ -68,7 +68,16 @@ class LanceScanner(ScannerApi):
 
     @property
     def dataset_schema(self) -> pa.Schema:
-        """Columns of the dataset."""
+        """Columns of the dataset.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1], "b": [2]}, "memory://scanner-dataset-schema", mode="overwrite")
+        >>> scan = table.scanner(columns=["a"])
+        >>> scan.dataset_schema.names, scan.projected_schema.names
+        (['a', 'b'], ['a'])
+        """
         return self._dataset.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

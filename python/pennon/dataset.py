@@ -236,15 +236,10 @@ class LanceDataset(
 
     # Changes.
 
-    def insert(self, data: ReaderLike, *, mode: WriteMode = "append", **kwargs: Any) -> None:
-        """Append rows, or overwrite the table, and move to the new version.
-
-        Parameters and errors as in [write_dataset][pennon.write_dataset].
-        """
-        self._native = write_dataset(data, self, mode=mode, **kwargs)._native
-
     @staticmethod
-    def _written(data: pa.Table, uri: str | os.PathLike[str], mode: WriteMode, **options: Any) -> LanceDataset:
+    def _written(
+        data: ReaderLike, uri: str | os.PathLike[str] | LanceDataset, mode: WriteMode, **options: Any
+    ) -> LanceDataset:
         return write_dataset(data, uri, mode=mode, **options)
 
     @staticmethod
@@ -380,6 +375,15 @@ class LanceDataset(
             There are no transactions.
         pennon.UnsupportedError
             One of the transactions is not an append.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://commit-batch", mode="overwrite")
+        >>> write = pennon.fragment.write_fragments
+        >>> parts = [write({"a": [a]}, table, return_transaction=True) for a in (2, 3)]
+        >>> pennon.LanceDataset.commit_batch(table, parts)["dataset"]
+        LanceDataset('memory://commit-batch', version=2, rows=3)
         """
         for transaction in transactions:
             if not isinstance(transaction, Transaction):

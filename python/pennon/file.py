@@ -64,7 +64,21 @@ _Names: TypeAlias = list[str]
 
 @dataclass
 class ListResult:
-    """What is directly in a folder; paths are relative to the base path of the session."""
+    """What is directly in a folder; paths are relative to the base path of the session.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> from pennon.file import LanceFileSession
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     session = LanceFileSession(folder)
+    ...     with session.open_writer("data/a.lance") as writer:
+    ...         writer.write_batch(pa.table({"a": [1, 2]}))
+    ...     found = session.list_with_delimiter()
+    ...     found.common_prefixes, found.objects
+    (['data'], [])
+    """
 
     common_prefixes: list[str]
     """Folders."""
@@ -111,7 +125,18 @@ class LanceFileSession(ExplainsAbsence):
         return f"LanceFileSession({self._base!r})"
 
     def open_reader(self, path: str, columns: _Names | None = None) -> LanceFileReader:
-        """A reader of a data file; see [LanceFileReader][pennon.file.LanceFileReader]."""
+        """A reader of a data file; see [LanceFileReader][pennon.file.LanceFileReader].
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> session = LanceFileSession("memory://session-reader")
+        >>> with session.open_writer("a.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2], "b": ["x", "y"]}))
+        >>> session.open_reader("a.lance", columns=["b"]).read_all().to_table().to_pydict()
+        {'b': ['x', 'y']}
+        """
         return LanceFileReader(self._below(path), self._options, columns)
 
     def open_writer(
@@ -124,7 +149,18 @@ class LanceFileSession(ExplainsAbsence):
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """A writer of a data file; see [LanceFileWriter][pennon.file.LanceFileWriter]."""
+        """A writer of a data file; see [LanceFileWriter][pennon.file.LanceFileWriter].
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> session = LanceFileSession("memory://session-writer")
+        >>> with session.open_writer("old/a.lance", version="2.1") as writer:
+        ...     writer.write_batch(pa.table({"a": [1, 2]}))
+        >>> session.open_reader("old/a.lance").metadata().version
+        '2.1'
+        """
         ignored(data_cache_bytes=data_cache_bytes, keep_original_array=keep_original_array)
         return LanceFileWriter(
             self._below(path),
@@ -135,16 +171,57 @@ class LanceFileSession(ExplainsAbsence):
         )
 
     def contains(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Whether there is a file of this path; not whether there is such a folder.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session = LanceFileSession(folder)
+        ...     with session.open_writer("data/a.lance") as writer:
+        ...         writer.write_batch(pa.table({"a": [1, 2]}))
+        ...     session.contains("data/a.lance"), session.contains("data")
+        (True, False)
+        """
         return self._local(path).is_file()
 
     def list(self, path: str | None = None) -> _Names:
-        """All files below a folder, those of its folders too; none if there is no such folder."""
+        """All files below a folder, those of its folders too; none if there is no such folder.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session = LanceFileSession(folder)
+        ...     with session.open_writer("data/a.lance") as writer:
+        ...         writer.write_batch(pa.table({"a": [1, 2]}))
+        ...     session.list(), session.list("missing")
+        (['data/a.lance'], [])
+        """
         found = [Path(folder) / file for folder, _, files in os.walk(self._local(path)) for file in files]
         return sorted(map(self._relative, found))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """The folders and files in a folder; none if there is no such folder."""
+        """The folders and files in a folder; none if there is no such folder.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session = LanceFileSession(folder)
+        ...     with session.open_writer("data/a.lance") as writer:
+        ...         writer.write_batch(pa.table({"a": [1, 2]}))
+        ...     session.list_with_delimiter()
+        ...     session.list_with_delimiter("data").objects
+        ListResult(common_prefixes=['data'], objects=[])
+        ['data/a.lance']
+        """
         folder = self._local(path)
         found = sorted(folder.iterdir()) if folder.is_dir() else []
         folders = [self._relative(entry) for entry in found if entry.is_dir()]
@@ -153,12 +230,32 @@ class LanceFileSession(ExplainsAbsence):
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Bytes of a file.
 
+        Parameters
+        ----------
+        path
+            The file.
+        offset, length
+            The first byte, and the number of bytes.
+
         Raises
         ------
         pennon.NotFoundError
             There is no such file.
         pennon.InvalidInputError
             The file ends before the range does.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session = LanceFileSession(folder)
+        ...     with session.open_writer("data/a.lance") as writer:
+        ...         writer.write_batch(pa.table({"a": [1, 2]}))
+        ...     size = len(pathlib.Path(folder, "data/a.lance").read_bytes())
+        ...     session.read_range("data/a.lance", size - 4, 4)
+        b'LANC'
         """
         file = self._existing(path)
         if offset < 0 or length < 0 or offset + length > file.stat().st_size:
@@ -169,11 +266,38 @@ class LanceFileSession(ExplainsAbsence):
             return opened.read(length)
 
     def delete_file(self, path: str) -> None:
-        """Remove a file. Raises `NotFoundError` if there is no such file."""
+        """Remove a file. Raises `NotFoundError` if there is no such file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session = LanceFileSession(folder)
+        ...     with session.open_writer("data/a.lance") as writer:
+        ...         writer.write_batch(pa.table({"a": [1, 2]}))
+        ...     session.delete_file("data/a.lance")
+        ...     session.list()
+        []
+        """
         self._existing(path).unlink()
 
     def upload_file(self, local_path: str | PathLike[str], remote_path: str) -> None:
-        """Copy a local file to the base path. Raises `NotFoundError` if there is no such file."""
+        """Copy a local file to the base path. Raises `NotFoundError` if there is no such file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     notes = pathlib.Path(folder, "notes.txt")
+        ...     _ = notes.write_text("raw")
+        ...     session = LanceFileSession(pathlib.Path(folder, "base"))
+        ...     session.upload_file(notes, "docs/notes.txt")
+        ...     session.list()
+        ['docs/notes.txt']
+        """
         if not Path(local_path).is_file():
             raise NotFoundError(f"There is no file {fspath(local_path)}")
         target = self._local(remote_path)
@@ -181,7 +305,21 @@ class LanceFileSession(ExplainsAbsence):
         shutil.copyfile(local_path, target)
 
     def download_file(self, remote_path: str, local_path: str | PathLike[str]) -> None:
-        """Copy a file to the local file system. Raises `NotFoundError` if there is no such file."""
+        """Copy a file to the local file system. Raises `NotFoundError` if there is no such file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pyarrow as pa
+        >>> from pennon.file import LanceFileSession
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     session = LanceFileSession(folder)
+        ...     with session.open_writer("data/a.lance") as writer:
+        ...         writer.write_batch(pa.table({"a": [1, 2]}))
+        ...     session.download_file("data/a.lance", pathlib.Path(folder, "copy.lance"))
+        ...     session.open_reader("copy.lance").num_rows()
+        2
+        """
         shutil.copyfile(self._existing(remote_path), local_path)
 
     def _below(self, path: str | None) -> str:

@@ -18,7 +18,7 @@ from pennon._render import Grid, listed, panel
 from pennon._table.scans import given
 from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
 from pennon.bitmap import Bitmap
-from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
+from pennon.errors import InvalidInputError, NotFoundError
 from pennon.metadata import (
     DataFile,
     DeletionFile,
@@ -107,55 +107,22 @@ class LanceFragment(FragmentColumns):
         )
         return panel(f"LanceFragment {self.fragment_id} of {self._dataset._native.uri}", facts, grid)
 
-    @property
-    def fragment_id(self) -> int:
-        """The id of the fragment, unique in the table."""
-        return self._native.id
-
-    @property
-    def metadata(self) -> FragmentMetadata:
-        """The metadata of the fragment in the version of the dataset."""
-        return FragmentMetadata._of(self._native.parts)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the dataset."""
-        return self._dataset.schema
-
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """Not supported, as in pylance."""
-        raise UnsupportedError("The physical schema of a fragment is not supported")
-
-    @property
-    def partition_expression(self) -> pyarrow.compute.Expression:
-        """Not supported, as in pylance."""
-        raise UnsupportedError("Fragments have no partition expression")
-
-    @property
-    def physical_rows(self) -> int:
-        """Rows in the data files, deleted ones included."""
-        return self._native.physical_rows
-
-    @property
-    def num_deletions(self) -> int:
-        """The number of deleted rows."""
-        return self._native.num_deletions
-
     def count_rows(self, filter: Filter | None = None) -> int:
-        """Number of rows, or of the rows that match `filter`."""
+        """Number of rows, or of the rows that match `filter`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://fragment-count-rows", mode="overwrite", max_rows_per_file=3
+        ... )
+        >>> part = table.get_fragment(1)
+        >>> part.count_rows(), part.count_rows("a > 3")
+        (3, 2)
+        """
         if filter is None:
             return self.physical_rows - self.num_deletions
         return self.scanner(columns=[], filter=filter, with_row_id=True).count_rows()
-
-    def data_files(self) -> list[DataFile]:
-        """The data files of the fragment."""
-        return self.metadata.files
-
-    def deletion_file(self) -> str | None:
-        """Path of the deletion file, relative to the table; `None` if no row is deleted."""
-        file = self.metadata.deletion_file
-        return None if file is None else file.path(self.fragment_id)
 
     @staticmethod
     def create(
@@ -248,6 +215,18 @@ class LanceFragment(FragmentColumns):
             There is no such file.
         pennon.InvalidInputError
             The table does not have a column of the file.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.file import LanceFileWriter
+        >>> import pyarrow as pa
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://fragment-from-file", mode="overwrite")
+        >>> with LanceFileWriter("memory://fragment-from-file/data/mine.lance") as writer:
+        ...     writer.write_batch(pa.table({"a": [2, 3]}))
+        >>> new = pennon.LanceFragment.create_from_file("mine.lance", table, 0)
+        >>> pennon.LanceDataset.commit(table, pennon.LanceOperation.Append([new]), read_version=1).count_rows()
+        3
         """
         file, count = dataset._native.describe_file(filename, None)
         return FragmentMetadata(fragment_id, [DataFile(**file)], count)
@@ -304,7 +283,16 @@ class LanceFragment(FragmentColumns):
         batch_size_bytes: int | None = None,
         strict_batch_size: bool | None = None,
     ) -> LanceScanner:
-        """A scan of this fragment; options as in [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        """A scan of this fragment; options as in [LanceDataset.scanner][pennon.LanceDataset.scanner].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://fragment-scanner", mode="overwrite", max_rows_per_file=3)
+        >>> table.get_fragment(1).scanner(filter="a > 3", with_row_id=True).to_table().to_pydict()
+        {'a': [4, 5], '_rowid': [4, 5]}
+        """
         options = given(
             columns=columns,
             batch_size=batch_size,
@@ -342,7 +330,16 @@ class LanceFragment(FragmentColumns):
         batch_size_bytes: int | None = None,
         strict_batch_size: bool | None = None,
     ) -> pa.Table:
-        """The rows of this fragment."""
+        """The rows of this fragment; options as in `scanner`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://fragment-to-table", mode="overwrite", max_rows_per_file=3)
+        >>> table.get_fragment(1).to_table(filter="a > 3")["a"].to_pylist()
+        [4, 5]
+        """
         options = given(
             columns=columns,
             filter=filter,
@@ -381,7 +378,17 @@ class LanceFragment(FragmentColumns):
         batch_size_bytes: int | None = None,
         strict_batch_size: bool | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of this fragment, batch by batch."""
+        """The rows of this fragment, batch by batch; options as in `scanner`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://fragment-to-batches", mode="overwrite", max_rows_per_file=3
+        ... )
+        >>> [batch["a"].to_pylist() for batch in table.get_fragment(1).to_batches(batch_size=2)]
+        [[3, 4], [5]]
+        """
         options = given(
             columns=columns,
             batch_size=batch_size,
@@ -415,7 +422,16 @@ class LanceFragment(FragmentColumns):
         order_by: Sequence[ColumnOrdering | str] | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The rows of this fragment as a pandas frame; the other options as in pyarrow's `to_pandas`."""
+        """The rows of this fragment as a pandas frame; the other options as in pyarrow's `to_pandas`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://fragment-to-pandas", mode="overwrite", max_rows_per_file=3)
+        >>> table.get_fragment(1).to_pandas(columns={"double": "a * 2"})["double"].tolist()
+        [6, 8, 10]
+        """
         options = given(
             columns=columns,
             filter=filter,
@@ -435,12 +451,17 @@ class LanceFragment(FragmentColumns):
         return self.schema.__arrow_c_schema__()
 
     def head(self, num_rows: int = 5) -> pa.Table:
-        """The first rows."""
-        return self.to_table(limit=num_rows)
+        """The first rows that are not deleted, at most `num_rows`.
 
-    def validate(self) -> None:
-        """Check the whole version, as [LanceDataset.validate][pennon.LanceDataset.validate] does."""
-        self._dataset._native.validate()
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://fragment-head", mode="overwrite", max_rows_per_file=3)
+        >>> table.get_fragment(1).head(2)["a"].to_pylist()
+        [3, 4]
+        """
+        return self.to_table(limit=num_rows)
 
 
 def _unpickle(dataset: Table, fragment_id: int) -> LanceFragment:

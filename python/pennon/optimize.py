@@ -59,6 +59,17 @@ class Compaction:
         """Plan, execute and commit a compaction, and move the dataset to the new version.
 
         Options and errors as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://compaction-execute", mode="overwrite", max_rows_per_file=2)
+        >>> Compaction.execute(table, {"target_rows_per_fragment": 100})
+        CompactionMetrics(fragments_removed=3, fragments_added=1, files_removed=3, files_added=1)
+        >>> len(table.get_fragments())
+        1
         """
         parts = option_parts(options)
         with Reporter("compact", progress) as report:
@@ -67,7 +78,26 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: Handle, options: CompactionOptions | None = None) -> CompactionPlan:
-        """The tasks that compact the dataset at its version."""
+        """The tasks that compact the dataset at its version; writes nothing.
+
+        Options as for [compact_files][pennon.optimize.DatasetOptimizer.compact_files].
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            An option is not known, or has an invalid value.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://compaction-of-plan", mode="overwrite", max_rows_per_file=2)
+        >>> Compaction.plan(table).tasks
+        [CompactionTask(read_version=1, fragments=[0, 1, 2])]
+        >>> Compaction.plan(table, {"target_rows_per_fragment": 2}).tasks
+        []
+        """
         options = known_options(options or {})
         tasks = _native.plan_compaction(dataset._native, option_parts(options))
         version = dataset._native.version
@@ -86,6 +116,20 @@ class Compaction:
         pennon.CommitConflictError
             Another writer compacted some of the fragments, or changed their columns. The results of the other tasks
             can still be committed.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.optimize import Compaction
+        >>> data = {"a": range(6)}
+        >>> table = pennon.write_dataset(data, "memory://compaction-commit", mode="overwrite", max_rows_per_file=2)
+        >>> results = [task.execute(table) for task in Compaction.plan(table).tasks]
+        >>> table.delete("a = 0")
+        {'num_deleted_rows': 1}
+        >>> Compaction.commit(table, results).fragments_added
+        1
+        >>> table.to_table()["a"].to_pylist()
+        [1, 2, 3, 4, 5]
         """
         parts = [(one.read_version, one.original_fragments, one.new_fragments) for one in rewrites]
         dataset._native, done = _native.commit_compaction(dataset._native, parts, option_parts(options or {}))

@@ -53,7 +53,16 @@ class ScannerBuilder(BuilderApi):
         self.apply_defaults(ds._default_scan_options)
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
-        """Call the methods that `default_opts` names."""
+        """Call the methods that `default_opts` names. Raises `InvalidInputError` for a name that is not a method.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-defaults", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).apply_defaults({"limit": 2, "with_row_id": True}).to_scanner()
+        >>> scan.to_table().to_pydict()
+        {'a': [0, 1], '_rowid': [0, 1]}
+        """
         for name, value in default_opts.items():
             method = getattr(self, name, None)
             if name.startswith("_") or method is None:
@@ -95,38 +104,92 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def limit(self, n: int | None = None) -> ScannerBuilder:
-        """The most rows to return."""
+        """The most rows to return; all without a number. Raises `InvalidInputError` for a negative one.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-limit", mode="overwrite")
+        >>> pennon.ScannerBuilder(table).filter("a > 1").limit(2).to_scanner().to_table()["a"].to_pylist()
+        [2, 3]
+        """
         if n is not None and n < 0:
             raise InvalidInputError("Limit must be non-negative")
         self._request["limit"] = n
         return self
 
     def offset(self, n: int | None = None) -> ScannerBuilder:
-        """The number of matching rows to skip."""
+        """The number of matching rows to skip. Raises `InvalidInputError` for a negative one.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-offset", mode="overwrite")
+        >>> pennon.ScannerBuilder(table).filter("a > 1").offset(2).to_scanner().to_table()["a"].to_pylist()
+        [4, 5]
+        """
         if n is not None and n < 0:
             raise InvalidInputError("Offset must be non-negative")
         self._request["offset"] = n
         return self
 
     def batch_size(self, batch_size: int | None) -> ScannerBuilder:
-        """The most rows in a batch."""
+        """The most rows in a batch; 8192 by default.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-batch-size", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).batch_size(4).to_scanner()
+        >>> [batch.num_rows for batch in scan.to_batches()]
+        [4, 2]
+        """
         if batch_size is not None and batch_size < 0:
             raise InvalidInputError(f"batch_size must be between 1 and {2**32 - 1}, got {batch_size}")
         self._request["batch_size"] = batch_size
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int | None) -> ScannerBuilder:
-        """About the most bytes in a batch."""
+        """About the most bytes in a batch.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(10_000)}, "memory://builder-batch-bytes", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).batch_size_bytes(16 * 1024).to_scanner()
+        >>> max(batch.nbytes for batch in scan.to_batches()) <= 16 * 1024
+        True
+        """
         self._request["batch_size_bytes"] = batch_size_bytes
         return self
 
     def strict_batch_size(self, strict_batch_size: bool | None = False) -> ScannerBuilder:
-        """Whether every batch but the last has exactly `batch_size` rows."""
+        """Whether every batch but the last has exactly `batch_size` rows.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-strict-size", mode="overwrite")
+        >>> builder = pennon.ScannerBuilder(table).filter("a % 2 = 0").batch_size(2)
+        >>> [batch.num_rows for batch in builder.strict_batch_size(True).to_scanner().to_batches()]
+        [2, 1]
+        """
         self._request["strict_batch_size"] = bool(strict_batch_size)
         return self
 
     def scan_in_order(self, scan_in_order: bool | None = True) -> ScannerBuilder:
-        """Whether rows are returned in the order of the table."""
+        """Whether rows are returned in the order of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://builder-in-order", mode="overwrite", max_rows_per_file=2
+        ... )
+        >>> scan = pennon.ScannerBuilder(table).scan_in_order(False).to_scanner()
+        >>> sorted(scan.to_table()["a"].to_pylist())
+        [0, 1, 2, 3, 4, 5]
+        """
         self._request["scan_in_order"] = scan_in_order is None or scan_in_order
         return self
 
@@ -145,7 +208,18 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def with_row_address(self, with_row_address: bool | None = True) -> ScannerBuilder:
-        """Whether `_rowaddr` is added."""
+        """Whether `_rowaddr` is added: the fragment's id in the upper 32 bits, the row's offset in the lower.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://builder-row-address", mode="overwrite", max_rows_per_file=3
+        ... )
+        >>> scan = pennon.ScannerBuilder(table).filter("a IN (2, 3)").with_row_address().to_scanner()
+        >>> [divmod(address, 2**32) for address in scan.to_table()["_rowaddr"].to_pylist()]
+        [(0, 2), (1, 0)]
+        """
         self._request["with_row_address"] = bool(with_row_address)
         return self
 
@@ -183,17 +257,49 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def use_stats(self, use_stats: bool | None = True) -> ScannerBuilder:
-        """Whether rows that cannot match, according to statistics, are skipped. The result is the same."""
+        """Whether rows that cannot match, according to statistics, are skipped. The result is the same.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset(
+        ...     {"a": range(6)}, "memory://builder-use-stats", mode="overwrite", max_rows_per_file=3
+        ... )
+        >>> builder = pennon.ScannerBuilder(table).filter("a > 3")
+        >>> ["statistics" in builder.use_stats(flag).to_scanner().explain_plan() for flag in (True, False)]
+        [True, False]
+        """
         self._request["use_stats"] = use_stats is None or use_stats
         return self
 
     def use_scalar_index(self, use_scalar_index: bool | None = True) -> ScannerBuilder:
-        """Whether indices over values answer the filter. The result is the same."""
+        """Whether indices over values answer the filter. The result is the same.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-use-index", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> builder = pennon.ScannerBuilder(table).filter("a = 3")
+        >>> ["a_idx" in builder.use_scalar_index(flag).to_scanner().explain_plan() for flag in (True, False)]
+        [True, False]
+        """
         self._request["use_scalar_index"] = use_scalar_index is None or use_scalar_index
         return self
 
     def fast_search(self, flag: bool | None) -> ScannerBuilder:
-        """Whether fragments that no index covers are passed over, where indices answer the filter."""
+        """Whether fragments that no index covers are passed over, where indices answer the filter.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-fast-search", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> table.insert({"a": [3]})
+        >>> builder = pennon.ScannerBuilder(table).filter("a = 3")
+        >>> builder.to_scanner().count_rows(), builder.fast_search(True).to_scanner().count_rows()
+        (2, 1)
+        """
         self._request["fast_search"] = bool(flag)
         return self
 
@@ -202,12 +308,30 @@ class ScannerBuilder(BuilderApi):
 
         The error names the file: a `NotFoundError` if it is missing, a `CorruptError` if it is damaged, an
         `UnsupportedError` if it was written by a newer release.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-strict-indices", mode="overwrite")
+        >>> table.create_scalar_index("a", "BTREE")
+        >>> pennon.ScannerBuilder(table).filter("a = 3").strict_indices().to_scanner().count_rows()
+        1
         """
         self._request["strict_indices"] = bool(flag)
         return self
 
     def blob_handling(self, blob_handling: BlobHandling | None) -> ScannerBuilder:
-        """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        """What blob columns read as; see [LanceDataset.scanner][pennon.LanceDataset.scanner].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> import pyarrow as pa
+        >>> data = pa.table({"image": pennon.blob_array([b"abc"])})
+        >>> table = pennon.write_dataset(data, "memory://builder-blobs", mode="overwrite")
+        >>> pennon.ScannerBuilder(table).blob_handling("all_binary").to_scanner().to_table().to_pylist()
+        [{'image': b'abc'}]
+        """
         self._request["blob_handling"] = blob_handling
         return self
 
@@ -302,12 +426,36 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def prefilter(self, prefilter: bool | None) -> ScannerBuilder:
-        """Whether the filter says which rows are searched, rather than which of the nearest are kept."""
+        """Whether the filter says which rows are searched, rather than which of the nearest are kept.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[0, 0], [3, 4], [1, 0]])
+        >>> table = pennon.write_dataset(data, "memory://builder-prefilter", mode="overwrite")
+        >>> builder = pennon.ScannerBuilder(table).nearest("vector", [0, 0], k=1).filter("_rowid > 0")
+        >>> [builder.prefilter(flag).to_scanner().count_rows() for flag in (False, True)]
+        [0, 1]
+        """
         self._prefilter = bool(prefilter)
         return self
 
     def disable_scoring_autoprojection(self, disable: bool | None = True) -> ScannerBuilder:
-        """Whether `_distance` is left out unless it is among the columns."""
+        """Whether `_distance` is left out unless it is among the columns.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[0, 0], [3, 4], [1, 0]])
+        >>> table = pennon.write_dataset(data, "memory://builder-autoprojection", mode="overwrite")
+        >>> builder = pennon.ScannerBuilder(table).nearest("vector", [0, 0], k=1).columns(["vector"])
+        >>> builder.disable_scoring_autoprojection().to_scanner().projected_schema.names
+        ['vector']
+        >>> builder.disable_scoring_autoprojection(False).to_scanner().projected_schema.names
+        ['vector', '_distance']
+        """
         self._without_distance = bool(disable)
         return self
 
@@ -332,6 +480,16 @@ class ScannerBuilder(BuilderApi):
         ------
         pennon.InvalidInputError
             Unknown or repeated columns, a filter that does not parse or is not boolean.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(6)}, "memory://builder-to-scanner", mode="overwrite")
+        >>> scan = pennon.ScannerBuilder(table).columns([]).with_row_id().to_scanner()
+        >>> scan
+        LanceScanner('memory://builder-to-scanner', version=1, columns=['_rowid'])
+        >>> scan.count_rows()
+        6
         """
         dataset, request = self._dataset, self._request
         if nearest := request["nearest"]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
@@ -16,13 +16,41 @@ from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
-    from pennon.types import DeleteResult, FileVersion, Filter, ReaderLike, RewriteMode, UpdateResult
+    from pennon.types import (
+        DeleteResult,
+        FileVersion,
+        Filter,
+        ReaderLike,
+        RewriteMode,
+        UpdateResult,
+        WriteMode,
+    )
 
 _TIMEOUT = timedelta(seconds=30)
 
 
 class UpdateMethods(TableMethods):
     """The methods of `LanceDataset` that change rows."""
+
+    _written: Callable[..., Any]
+
+    def insert(self, data: ReaderLike, *, mode: WriteMode = "append", **kwargs: Any) -> None:
+        """Append rows, or overwrite the table, and move to the new version.
+
+        Parameters and errors as in [write_dataset][pennon.write_dataset].
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://insert", mode="overwrite")
+        >>> table.insert({"a": [3]}, commit_message="one more")
+        >>> table.version, table.to_table()["a"].to_pylist()
+        (2, [1, 2, 3])
+        >>> table.insert({"a": [7]}, mode="overwrite")
+        >>> table.to_table()["a"].to_pylist()
+        [7]
+        """
+        self._native = self._written(data, self, mode, **kwargs)._native
 
     def delete(
         self,
