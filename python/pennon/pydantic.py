@@ -45,17 +45,39 @@ _SCALARS = {
 
 
 class FixedSizeListMixin(ABC):
-    """Base of the types that `Vector` and `MultiVector` make."""
+    """Base of the types that `Vector` and `MultiVector` make.
+
+    Examples
+    --------
+    >>> from pennon.pydantic import FixedSizeListMixin, Vector
+    >>> issubclass(Vector(2), FixedSizeListMixin), Vector(2)([0.5, 1.5])
+    (True, [0.5, 1.5])
+    """
 
     @staticmethod
     @abstractmethod
     def dim() -> int:
-        """How many values a vector has."""
+        """How many values a vector has.
+
+        Examples
+        --------
+        >>> from pennon.pydantic import Vector
+        >>> Vector(768).dim()
+        768
+        """
 
     @staticmethod
     @abstractmethod
     def value_arrow_type() -> pa.DataType:
-        """The type of the values."""
+        """The type of the values.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.pydantic import Vector
+        >>> Vector(2).value_arrow_type(), Vector(2, pa.float16()).value_arrow_type()
+        (DataType(float), DataType(halffloat))
+        """
 
 
 def Vector(  # noqa: N802
@@ -101,7 +123,18 @@ def MultiVector(  # noqa: N802
 
 
 def get_extras(field: FieldInfo, key: str) -> Any:
-    """A value of the `json_schema_extra` of a field; `None` if it is not there."""
+    """A value of the `json_schema_extra` of a field; `None` if it is not there.
+
+    Examples
+    --------
+    >>> from datetime import datetime
+    >>> import pydantic
+    >>> from pennon.pydantic import get_extras
+    >>> class Visit(pydantic.BaseModel):
+    ...     at: datetime = pydantic.Field(json_schema_extra={"tz": "UTC"})
+    >>> get_extras(Visit.model_fields["at"], "tz")
+    'UTC'
+    """
     extras = field.json_schema_extra
     return extras.get(key) if isinstance(extras, dict) else None
 
@@ -110,6 +143,16 @@ def is_nullable(field: FieldInfo) -> bool:
     """Whether the column of a field may have nulls: `Optional`, `... | None`, or a nullable vector.
 
     A default value does not make a field nullable.
+
+    Examples
+    --------
+    >>> import pydantic
+    >>> from pennon.pydantic import is_nullable
+    >>> class User(pydantic.BaseModel):
+    ...     name: str = ""
+    ...     age: int | None = None
+    >>> {name: is_nullable(field) for name, field in User.model_fields.items()}
+    {'name': False, 'age': True}
     """
     annotation: Any = field.annotation
     if _is_class(annotation, FixedSizeListMixin):

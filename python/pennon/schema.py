@@ -71,27 +71,85 @@ class LanceField:
     _keys: tuple[bool, int, bool, int] = field(default=(False, 0, False, 0), repr=False)
 
     def children(self) -> list[LanceField]:
-        """The nested fields."""
+        """The nested fields: those of a struct, or the one of the items of a list.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"at": [{"lat": 1.5, "lon": 2.5}]}
+        >>> table = pennon.write_dataset(data, "memory://field-children", mode="overwrite")
+        >>> [(field.name(), field.id()) for field in table.lance_schema.field("at").children()]
+        [('lat', 1), ('lon', 2)]
+        """
         return list(self._children)
 
     def is_unenforced_primary_key(self) -> bool:
-        """Whether it is part of the declared primary key, which is not enforced."""
+        """Whether it is part of the declared primary key, which is not enforced.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> metadata = {"lance-schema:unenforced-primary-key": "true"}
+        >>> schema = pa.schema([pa.field("id", pa.int64(), False, metadata), pa.field("name", pa.string())])
+        >>> {field.name(): field.is_unenforced_primary_key() for field in LanceSchema.from_pyarrow(schema).fields()}
+        {'id': True, 'name': False}
+        """
         return self._keys[0]
 
     def is_unenforced_clustering_key(self) -> bool:
-        """Whether it is part of the declared clustering key."""
+        """Whether it is part of the declared clustering key.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> metadata = {"lance-schema:unenforced-clustering-key:position": "1"}
+        >>> schema = LanceSchema.from_pyarrow(pa.schema([pa.field("day", pa.date32(), metadata=metadata)]))
+        >>> schema.field("day").is_unenforced_clustering_key()
+        True
+        """
         return self._keys[3] > 0
 
     def unenforced_primary_key_position(self) -> int | None:
-        """Its position in the declared primary key, from 1 on; `None` if it has none."""
+        """Its position in the declared primary key, from 1 on; `None` if it has none.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> key = "lance-schema:unenforced-primary-key"
+        >>> columns = [("day", pa.date32(), "2"), ("id", pa.int64(), "1")]
+        >>> schema = pa.schema([pa.field(n, t, False, {key: "true", f"{key}:position": at}) for n, t, at in columns])
+        >>> [field.unenforced_primary_key_position() for field in LanceSchema.from_pyarrow(schema).fields()]
+        [2, 1]
+        """
         return self._keys[1] or None
 
     def unenforced_clustering_key_position(self) -> int | None:
-        """Its position in the declared clustering key, from 1 on; `None` if it has none."""
+        """Its position in the declared clustering key, from 1 on; `None` if it has none.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> metadata = {"lance-schema:unenforced-clustering-key:position": "1"}
+        >>> schema = pa.schema([pa.field("day", pa.date32(), metadata=metadata), pa.field("id", pa.int64())])
+        >>> [field.unenforced_clustering_key_position() for field in LanceSchema.from_pyarrow(schema).fields()]
+        [1, None]
+        """
         return self._keys[3] or None
 
     def to_arrow(self) -> pa.Field:
-        """The field as an Arrow field, without ids."""
+        """The field as an Arrow field, without ids.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [[1, 2]]}, "memory://field-arrow", mode="overwrite")
+        >>> table.lance_schema.field("a").to_arrow()
+        pyarrow.Field<a: list<item: int64>>
+        """
         return LanceSchema((self,)).to_pyarrow().field(0)
 
     def __arrow_c_schema__(self) -> object:
@@ -133,7 +191,17 @@ class LanceSchema(ExplainsAbsence):
         return panel("LanceSchema", None, Grid(("id", "field", "type", "nullable"), rows, len(self._fields)))
 
     def fields(self) -> list[LanceField]:
-        """The top-level fields."""
+        """The fields of the top level, in their order; [children][pennon.LanceField.children] has the nested ones.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1], "b": ["x"]}, "memory://schema-fields", mode="overwrite")
+        >>> table.drop_columns(["a"])
+        >>> table.add_columns({"c": "upper(b)"})
+        >>> [(field.name(), field.id()) for field in table.lance_schema.fields()]
+        [('b', 1), ('c', 2)]
+        """
         return list(self._fields)
 
     def field(self, name: str) -> LanceField | None:
@@ -176,12 +244,33 @@ class LanceSchema(ExplainsAbsence):
         return found
 
     def unenforced_primary_key(self) -> list[LanceField]:
-        """The fields of the declared primary key, in its order; the key is not enforced."""
+        """The fields of the declared primary key, in its order; the key is not enforced.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> metadata = {"lance-schema:unenforced-primary-key": "true"}
+        >>> schema = pa.schema([pa.field("id", pa.int64(), False, metadata), pa.field("name", pa.string())])
+        >>> [field.name() for field in LanceSchema.from_pyarrow(schema).unenforced_primary_key()]
+        ['id']
+        """
         keys = [field for field in self._all() if field.is_unenforced_primary_key()]
         return sorted(keys, key=lambda field: field._keys[1])
 
     def unenforced_clustering_key(self) -> list[LanceField]:
-        """The fields of the declared clustering key, in its order."""
+        """The fields of the declared clustering key, in its order.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> key = "lance-schema:unenforced-clustering-key:position"
+        >>> columns = [("id", pa.int64(), "2"), ("day", pa.date32(), "1")]
+        >>> schema = pa.schema([pa.field(name, kind, metadata={key: at}) for name, kind, at in columns])
+        >>> [field.name() for field in LanceSchema.from_pyarrow(schema).unenforced_clustering_key()]
+        ['day', 'id']
+        """
         keys = [field for field in self._all() if field.is_unenforced_clustering_key()]
         return sorted(keys, key=lambda field: field._keys[3])
 
@@ -194,7 +283,23 @@ class LanceSchema(ExplainsAbsence):
 
     @staticmethod
     def from_pyarrow(schema: pa.Schema) -> LanceSchema:
-        """A schema whose fields get the ids 0, 1, 2 ..., parents before children, as in a new table."""
+        """A schema whose fields get the ids 0, 1, 2 ..., parents before children, as in a new table.
+
+        Raises
+        ------
+        pennon.InvalidTypeError
+            `schema` is not a `pyarrow.Schema`.
+        pennon.UnsupportedError
+            A field has a type that tables do not have.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon import LanceSchema
+        >>> schema = pa.schema([("at", pa.struct([("lat", pa.float64())])), ("name", pa.string())])
+        >>> [(field.name(), field.id()) for field in LanceSchema.from_pyarrow(schema).fields()]
+        [('at', 0), ('name', 2)]
+        """
         if not isinstance(schema, pa.Schema):
             raise InvalidTypeError(f"Expected a pyarrow.Schema, got {type(schema)}")
         return LanceSchema._of(_native.schema_from_arrow(schema))

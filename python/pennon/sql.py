@@ -33,7 +33,17 @@ _MOST_ROWS = 2**32 - 1
 
 
 class SqlQueryBuilder:
-    """Collects the options of a query; made by [LanceDataset.sql][pennon.LanceDataset.sql]."""
+    """Collects the options of a query; made by [LanceDataset.sql][pennon.LanceDataset.sql].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> data = {"day": ["mon", "tue", "mon"], "n": [1, 2, 4]}
+    >>> table = pennon.write_dataset(data, "memory://sql-builder", mode="overwrite")
+    >>> builder = table.sql("SELECT day, sum(n) AS n FROM sales GROUP BY day ORDER BY day").table_name("sales")
+    >>> builder.build().to_stream_reader().read_all().to_pylist()
+    [{'day': 'mon', 'n': 5}, {'day': 'tue', 'n': 2}]
+    """
 
     def __init__(self, dataset: Handle, sql: str) -> None:
         if not isinstance(sql, str):
@@ -44,44 +54,129 @@ class SqlQueryBuilder:
         self._request = scans.new_request()
 
     def table_name(self, table_name: str) -> SqlQueryBuilder:
-        """What the query calls the table; `dataset` by default."""
+        """What the query calls the table; `dataset` by default.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-name", mode="overwrite")
+        >>> query = table.sql("SELECT max(a) AS a FROM numbers").table_name("numbers").build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'a': 3}]
+        """
         self._name = table_name
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
-        """Whether the table has a column `_rowid`."""
+        """Whether the table has a column `_rowid`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-row-id", mode="overwrite")
+        >>> query = table.sql("SELECT _rowid, a FROM dataset WHERE _rowid = 2").with_row_id().build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'_rowid': 2, 'a': 3}]
+        """
         self._request["with_row_id"] = with_row_id
         return self
 
     def with_row_addr(self, with_row_addr: bool = True) -> SqlQueryBuilder:
-        """Whether the table has a column `_rowaddr`."""
+        """Whether the table has a column `_rowaddr`: the fragment of a row times 2^32, plus its offset there.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2]}
+        >>> table = pennon.write_dataset(data, "memory://sql-row-addr", mode="overwrite", max_rows_per_file=1)
+        >>> query = table.sql("SELECT _rowaddr >> 32 AS fragment FROM dataset WHERE a = 2").with_row_addr().build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'fragment': 1}]
+        """
         self._request["with_row_address"] = with_row_addr
         return self
 
     def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
-        """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]."""
+        """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]; descriptions by default.
+
+        Examples
+        --------
+        >>> import pennon, pyarrow as pa
+        >>> data = pa.table([pennon.blob_array([b"abc"])], schema=pa.schema([pennon.blob_field("file")]))
+        >>> table = pennon.write_dataset(data, "memory://sql-blobs", mode="overwrite", data_storage_version="2.2")
+        >>> query = table.sql("SELECT file FROM dataset").blob_handling("all_binary").build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'file': b'abc'}]
+        """
         self._request["blob_handling"] = blob_handling
         return self
 
     def batch_size(self, batch_size: int) -> SqlQueryBuilder:
-        """The most rows in a batch."""
+        """The most rows in a batch of the result.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The number is below 1, or does not fit in 32 bits.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-batch-size", mode="overwrite")
+        >>> query = table.sql("SELECT a FROM dataset").batch_size(2).build()
+        >>> [batch.num_rows for batch in query.to_batch_records()]
+        [2, 1]
+        """
         if not 1 <= batch_size <= _MOST_ROWS:
             raise InvalidInputError(f"batch_size must be between 1 and {_MOST_ROWS}, got {batch_size}")
         self._request["batch_size"] = batch_size
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:
-        """About the most bytes in a batch that is read from the table."""
+        """About the most bytes in a batch that is read from the table, for rows that are large.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": range(4000)}, "memory://sql-batch-bytes", mode="overwrite")
+        >>> query = table.sql("SELECT a FROM dataset").batch_size_bytes(8192).build()
+        >>> max(batch.num_rows for batch in query.to_batch_records()) <= 1024
+        True
+        """
         self._request["batch_size_bytes"] = batch_size_bytes
         return self
 
     def build(self) -> SqlQuery:
-        """The query, of the version that the dataset has now; reads nothing."""
+        """The query, of the version that the dataset has now; reads nothing.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-build", mode="overwrite")
+        >>> query = table.sql("SELECT count(*) AS n FROM dataset").build()
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> query
+        SqlQuery('SELECT count(*) AS n FROM dataset', dataset='memory://sql-build', version=1)
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'n': 3}]
+        """
         return SqlQuery(self._dataset._native.copy(), self._sql, self._name, {**self._request})
 
 
 class SqlQuery:
-    """A query that can be executed several times; made by `SqlQueryBuilder.build`."""
+    """A query that can be executed several times; made by `SqlQueryBuilder.build`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-query", mode="overwrite")
+    >>> query = table.sql("SELECT a FROM dataset WHERE a > 1").build()
+    >>> query
+    SqlQuery('SELECT a FROM dataset WHERE a > 1', dataset='memory://sql-query', version=1)
+    >>> [query.to_stream_reader().read_all().num_rows for _ in range(2)]
+    [2, 2]
+    """
 
     def __init__(self, table: _native.Dataset, sql: str, name: str, request: _native.ScanRequest) -> None:
         self._table = table
@@ -102,6 +197,18 @@ class SqlQuery:
             what would change something is refused.
         pennon.MissingPackageError
             DataFusion is not installed.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-records", mode="overwrite")
+        >>> batches = table.sql("SELECT a, a * a AS square FROM dataset ORDER BY a DESC").build().to_batch_records()
+        >>> batches[0].to_pydict()
+        {'a': [3, 2, 1], 'square': [9, 4, 1]}
+        >>> table.sql("DROP TABLE dataset").build().to_batch_records()
+        Traceback (most recent call last):
+            ...
+        pennon.errors.InvalidInputError: Error executing the query DROP TABLE dataset: ...
         """
         source = _Source(self._table, self._request)
         frame = self._planned(source)
@@ -109,7 +216,18 @@ class SqlQuery:
         return found
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
-        """Execute the query; the result as a stream. Errors as in `to_batch_records`, some of them on reading."""
+        """Execute the query; the result as a stream, for results that do not fit in memory.
+
+        Errors as in `to_batch_records`, some of them on reading.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-stream", mode="overwrite")
+        >>> reader = table.sql("SELECT a FROM dataset WHERE a <> 2").build().to_stream_reader()
+        >>> sum(batch.num_rows for batch in reader)
+        2
+        """
         source = _Source(self._table, self._request)
         frame = self._planned(source)
         reader = source.attempt(self._sql, lambda: pa.RecordBatchReader.from_stream(frame))

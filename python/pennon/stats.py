@@ -72,7 +72,16 @@ class Counters(NamedTuple):
 
 
 class IOStats(NamedTuple):
-    """Requests and bytes of a table."""
+    """Requests and bytes of a table; see [io_stats_snapshot][pennon.LanceDataset.io_stats_snapshot].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://io-stats-class", mode="overwrite")
+    >>> stats = table.io_stats_incremental()
+    >>> stats.write_iops > 0, stats.written_bytes > stats.write_iops
+    (True, True)
+    """
 
     read_iops: int
     """Requests that read."""
@@ -109,17 +118,48 @@ def process_counters() -> Counters:
 
 
 def iops_counter() -> int:
-    """The number of requests that read, of all tables of this process."""
+    """The number of requests that read, of all tables of this process.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://iops", mode="overwrite")
+    >>> before = pennon.iops_counter()
+    >>> pennon.dataset("memory://iops").to_table().num_rows
+    3
+    >>> pennon.iops_counter() > before
+    True
+    """
     return process_counters().read_requests
 
 
 def bytes_read_counter() -> int:
-    """The number of bytes that all tables of this process read."""
+    """The number of bytes that all tables of this process read.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": range(1000)}, "memory://bytes-read", mode="overwrite")
+    >>> before = pennon.bytes_read_counter()
+    >>> pennon.dataset("memory://bytes-read").to_table(columns=["a"]).num_rows
+    1000
+    >>> pennon.bytes_read_counter() - before > 1000
+    True
+    """
     return process_counters().read_bytes
 
 
 class DatasetStats(TypedDict):
-    """Figures about the fragments of a table."""
+    """Figures about the fragments of a table: the result of [dataset_stats][pennon.stats.LanceStats.dataset_stats].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://dataset-stats", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> table.stats.dataset_stats()["num_small_files"]
+    2
+    """
 
     num_deleted_rows: int
     num_fragments: int
@@ -128,7 +168,17 @@ class DatasetStats(TypedDict):
 
 @dataclass
 class FieldStatistics:
-    """Figures about the values of a field."""
+    """Figures about the values of a field.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> data = {"a": range(100), "b": [f"{n}" * 50 for n in range(100)]}
+    >>> table = pennon.write_dataset(data, "memory://field-statistics", mode="overwrite")
+    >>> a, b = table.stats.data_stats().fields
+    >>> a.id, b.id, b.bytes_on_disk > a.bytes_on_disk
+    (0, 1, True)
+    """
 
     id: int
     """Id of the field."""
@@ -138,14 +188,32 @@ class FieldStatistics:
 
 @dataclass
 class DataStatistics:
-    """Figures about the data of a table."""
+    """Figures about the data of a table.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2], "b": ["x", "y"]}, "memory://data-statistics", mode="overwrite")
+    >>> names = {field.id(): field.name() for field in table.lance_schema.fields()}
+    >>> sizes = {names[field.id]: field.bytes_on_disk for field in table.stats.data_stats().fields}
+    >>> sorted(sizes), min(sizes.values()) > 0
+    (['a', 'b'], True)
+    """
 
     fields: list[FieldStatistics]
     """The fields by their ids, members too."""
 
 
 class LanceStats(ExplainsAbsence):
-    """Figures about a table; see [LanceDataset.stats][pennon.LanceDataset.stats]."""
+    """Figures about a table; see [LanceDataset.stats][pennon.LanceDataset.stats].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://lance-stats", mode="overwrite")
+    >>> table.stats
+    LanceStats('memory://lance-stats', num_deleted_rows=0, num_fragments=1, num_small_files=1)
+    """
 
     def __init__(self, dataset: _native.Dataset) -> None:
         self._native = dataset
@@ -158,7 +226,18 @@ class LanceStats(ExplainsAbsence):
         return panel(f"LanceStats of {self._native.uri}", {**self.dataset_stats()})
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
-        """Deleted rows, fragments, and fragments with fewer rows than `max_rows_per_group`."""
+        """Deleted rows, fragments, and fragments with fewer rows than `max_rows_per_group`, deleted ones included.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> data = {"a": [1, 2, 3]}
+        >>> table = pennon.write_dataset(data, "memory://small-files", mode="overwrite", max_rows_per_file=2)
+        >>> table.delete("a = 1")
+        {'num_deleted_rows': 1}
+        >>> table.stats.dataset_stats(max_rows_per_group=2)
+        {'num_deleted_rows': 1, 'num_fragments': 2, 'num_small_files': 1}
+        """
         fragments = self._native.fragments
         return {
             "num_deleted_rows": sum(fragment.num_deletions for fragment in fragments),

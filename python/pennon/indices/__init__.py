@@ -40,6 +40,15 @@ class IndexConfig:
         The kind, as for [create_scalar_index][pennon.LanceDataset.create_scalar_index].
     parameters
         Its parameters by name.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.indices import IndexConfig
+    >>> table = pennon.write_dataset({"a": range(100)}, "memory://index-config-class", mode="overwrite")
+    >>> table.create_scalar_index("a", IndexConfig("ZONEMAP", {"rows_per_zone": 10}))
+    >>> table.stats.index_stats("a_idx")["index_type"]
+    'ZoneMap'
     """
 
     index_type: str
@@ -47,7 +56,17 @@ class IndexConfig:
 
 
 class IndexInformation(TypedDict):
-    """A segment of an index."""
+    """A segment of an index: an item of [list_indices][pennon.LanceDataset.list_indices].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://index-information", mode="overwrite")
+    >>> table.create_scalar_index("a", "BITMAP", name="by_a")
+    >>> (segment,) = table.list_indices()
+    >>> segment["name"], segment["type"], segment["fields"], list(segment["fragment_ids"])
+    ('by_a', 'Bitmap', ['a'], [0])
+    """
 
     name: str
     """Name of the index."""
@@ -67,7 +86,18 @@ class IndexInformation(TypedDict):
 
 @dataclass(frozen=True)
 class IndexSegmentDescription:
-    """A segment of an index: rows of some fragments."""
+    """A segment of an index: rows of some fragments. An item of `segments` of an
+    [IndexDescription][pennon.indices.IndexDescription].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://segment-description", mode="overwrite")
+    >>> table.create_scalar_index("a", "BTREE")
+    >>> (segment,) = table.describe_indices()[0].segments
+    >>> list(segment.fragment_ids), segment.dataset_version_at_last_update, segment.size_bytes > 0
+    ([0], 1, True)
+    """
 
     uuid: str
     """Names its directory."""
@@ -89,7 +119,18 @@ class IndexSegmentDescription:
 
 @dataclass(frozen=True)
 class IndexDescription:
-    """An index of a version."""
+    """An index of a version: an item of [describe_indices][pennon.LanceDataset.describe_indices].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://index-description", mode="overwrite")
+    >>> table.create_scalar_index("a", "BTREE")
+    >>> table.insert({"a": [4]})
+    >>> (index,) = table.describe_indices()
+    >>> index.name, index.index_type, index.field_names, index.num_rows_indexed
+    ('a_idx', 'BTree', ['a'], 3)
+    """
 
     name: str
     """Its name."""

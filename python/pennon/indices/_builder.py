@@ -82,6 +82,16 @@ class IndicesBuilder:
         ------
         pennon.InvalidInputError
             There are no vectors, or a number is out of its range.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.indices import IndicesBuilder
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[n % 2, n % 3] for n in range(60)])
+        >>> table = pennon.write_dataset(data, "memory://train-ivf", mode="overwrite")
+        >>> IndicesBuilder(table, "vector").train_ivf(3, distance_type="cosine")
+        IvfModel(3 partitions, cosine)
         """
         refuse(accelerator=accelerator)
         partitions = num_partitions or max(1, round(self.dataset._native.count_rows(None) ** 0.5))
@@ -116,6 +126,16 @@ class IndicesBuilder:
         ------
         pennon.InvalidInputError
             There are fewer vectors than codes, or a number is out of its range.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.indices import IndicesBuilder
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[n % 2, n % 3, n % 5, n % 7] for n in range(300)])
+        >>> builder = IndicesBuilder(pennon.write_dataset(data, "memory://train-pq", mode="overwrite"), "vector")
+        >>> builder.train_pq(builder.train_ivf(2), 2, num_bits=4)
+        PqModel(2 sub-vectors, 4 bits)
         """
         count = num_subvectors or _sub_vectors(ivf_model.centroids.type.list_size)
         given = {
@@ -155,6 +175,16 @@ class IndicesBuilder:
         ------
         pennon.MissingPackageError
             Numpy is not installed.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.indices import IndicesBuilder
+        >>> from pennon.vector import vec_to_table
+        >>> data = vec_to_table([[n % 2, n % 3, n % 5, n % 7] for n in range(300)])
+        >>> builder = IndicesBuilder(pennon.write_dataset(data, "memory://ivf-pq", mode="overwrite"), "vector")
+        >>> {name: found.shape for name, found in builder.prepare_global_ivf_pq(3, 2, num_bits=4).items()}
+        {'ivf_centroids': (3, 4), 'pq_codebook': (2, 16, 2)}
         """
         np = require("numpy", "numpy", "IndicesBuilder.prepare_global_ivf_pq")
         ivf = self.train_ivf(

@@ -18,6 +18,14 @@ class IvfModel:
         Vectors, as a fixed-size list array.
     distance_type
         The metric.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.indices import IvfModel
+    >>> centroids = pa.array([[0, 0], [1, 1]], pa.list_(pa.float32(), 2))
+    >>> IvfModel(centroids, "l2")
+    IvfModel(2 partitions, l2)
     """
 
     def __init__(self, centroids: pa.FixedSizeListArray, distance_type: str) -> None:
@@ -27,7 +35,15 @@ class IvfModel:
 
     @property
     def num_partitions(self) -> int:
-        """How many there are."""
+        """How many there are.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.indices import IvfModel
+        >>> IvfModel(pa.array([[0, 0], [1, 1], [2, 2]], pa.list_(pa.float32(), 2)), "l2").num_partitions
+        3
+        """
         return len(self.centroids)
 
     def __repr__(self) -> str:
@@ -45,6 +61,14 @@ class PqModel:
         Parts of vectors, by sub-vector and code, as a fixed-size list array.
     num_bits
         Bits of a code.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.indices import PqModel
+    >>> parts = pa.array([[n, n] for n in range(2 * 16)], pa.list_(pa.float32(), 2))
+    >>> PqModel(2, parts, num_bits=4)
+    PqModel(2 sub-vectors, 4 bits)
     """
 
     def __init__(self, num_subvectors: int, codebook: pa.FixedSizeListArray, *, num_bits: int = 8) -> None:
@@ -60,7 +84,16 @@ class PqModel:
 
     @property
     def dimension(self) -> int:
-        """Elements of a whole vector."""
+        """Elements of a whole vector.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.indices import PqModel
+        >>> parts = pa.array([[n, n, n] for n in range(4 * 16)], pa.list_(pa.float32(), 3))
+        >>> PqModel(4, parts, num_bits=4).dimension
+        12
+        """
         return self.num_subvectors * int(self.codebook.type.list_size)
 
     def __repr__(self) -> str:
