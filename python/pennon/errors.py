@@ -33,21 +33,21 @@ __all__ = [
 class PennonError(Exception):
     """Root of all errors of Pennon.
 
-    Examples
-    --------
-    >>> import pennon
-    >>> try:
-    ...     pennon.dataset("memory://there-is-no-such-table")
-    ... except pennon.PennonError as error:
-    ...     print(type(error).__name__)
-    NotFoundError
-
     Parameters
     ----------
     message
         What was found, what was expected, and where.
     path, version, fragment
         The file, version and fragment it is about, where that is known.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> try:
+    ...     pennon.dataset("memory://there-is-no-such-table")
+    ... except pennon.PennonError as error:
+    ...     print(type(error).__name__, error.path, error.retryable)
+    NotFoundError memory://there-is-no-such-table False
     """
 
     retryable: bool = False
@@ -102,11 +102,33 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class MissingKeyError(InvalidInputError, KeyError):
-    """A text or dict that describes something lacks a key."""
+    """A text or dict that describes something lacks a key.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> pennon.FragmentMetadata.from_json('{"id": 0}')
+    Traceback (most recent call last):
+        ...
+    pennon.errors.MissingKeyError: Could not load FragmentMetadata: it lacks the key 'files'
+    """
 
 
 class MissingPackageError(PennonError, ModuleNotFoundError):
-    """A function needs a package that is not installed. Install it; `name` is the module that was looked for."""
+    """A function needs a package that is not installed. Install it; `name` is the module that was looked for.
+
+    Examples
+    --------
+    >>> import sys, unittest.mock
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://missing-package", mode="overwrite")
+    >>> with unittest.mock.patch.dict(sys.modules, {"datafusion": None}):  # as if it were not installed
+    ...     table.sql("SELECT 1").build().to_batch_records()
+    Traceback (most recent call last):
+        ...
+    pennon.errors.MissingPackageError: LanceDataset.sql needs the package datafusion, which is not installed: pip
+    install datafusion
+    """
 
     def __init__(self, message: str = "", *, name: str | None = None) -> None:
         super().__init__(message)
@@ -134,7 +156,16 @@ class AbsentNameError(PennonError, AttributeError, NotImplementedError):
 
 
 class AbsentImportError(PennonError, ModuleNotFoundError, NotImplementedError):
-    """As `AbsentNameError`, for a name or module that is imported."""
+    """As [AbsentNameError][pennon.AbsentNameError], for a name or module that is imported.
+
+    Examples
+    --------
+    >>> from pennon import FtsToken
+    Traceback (most recent call last):
+        ...
+    pennon.errors.AbsentImportError: pylance's `FtsToken` is not offered by Pennon: there is no search for words.
+    Use pylance, which can search the same table
+    """
 
     def __init__(self, message: str = "", *, name: str | None = None, **fields: Any) -> None:
         super().__init__(message, **fields)
@@ -142,7 +173,18 @@ class AbsentImportError(PennonError, ModuleNotFoundError, NotImplementedError):
 
 
 class NoEffectWarning(UserWarning):
-    """An option was given that pylance has and that has no effect here."""
+    """An option was given that pylance has and that has no effect here: once in a process for each option.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pennon
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", pennon.NoEffectWarning)
+    ...     session = pennon.Session(index_cache_size_bytes=1 << 20)
+    >>> session.index_cache_size_bytes()
+    0
+    """
 
 
 class NotFoundError(PennonError, ValueError, OSError, KeyError, RuntimeError):
@@ -176,7 +218,17 @@ class AlreadyExistsError(PennonError, OSError, ValueError, RuntimeError):
 
 
 class PositionError(InvalidInputError, IndexError, OverflowError):
-    """There is nothing at this position, or it cannot be one: it is negative or exceeds 64 bits."""
+    """There is nothing at this position, or it cannot be one: it is negative or exceeds 64 bits.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://position", mode="overwrite")
+    >>> table.take([-1])
+    Traceback (most recent call last):
+        ...
+    pennon.errors.PositionError: Rows to take must not be negative nor exceed 64 bits, found -1
+    """
 
 
 class SchemaMismatchError(PennonError, OSError, ValueError, TypeError):
@@ -226,6 +278,16 @@ class CommitUnknownError(PennonError, OSError):
         What happened.
     uuid
         The transaction.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://unknown", mode="overwrite")
+    >>> try:  # a write, whose response is lost
+    ...     raise pennon.CommitUnknownError("The response was lost", table.read_transaction(1).uuid)
+    ... except pennon.CommitUnknownError as error:
+    ...     print(table.commit_status(error.uuid))
+    CommitStatus(committed=True, version=1)
     """
 
     def __init__(self, message: str = "", uuid: str | None = None) -> None:
@@ -249,11 +311,35 @@ class UnsupportedError(PennonError, NotImplementedError, OSError):
 
 
 class CorruptError(PennonError, OSError, ValueError):
-    """Stored bytes violate the format; the message names the file and, where known, the offset."""
+    """Stored bytes violate the format; the message names the file and, where known, the offset.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+    >>> (file,) = pathlib.Path(table.uri, "data").iterdir()
+    >>> _ = file.write_bytes(file.read_bytes()[:-4] + b"oops")
+    >>> table.to_table()
+    Traceback (most recent call last):
+        ...
+    pennon.errors.CorruptError: fragment 0: data file ...: the metadata was changed after it was written: ...
+    >>> folder.cleanup()
+    """
 
 
 class StoreError(PennonError, OSError):
-    """The store failed: network, permissions, disk."""
+    """The store failed: network, permissions, disk.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> pennon.write_dataset({"a": [1, 2, 3]}, "/" + 300 * "x")
+    Traceback (most recent call last):
+        ...
+    pennon.errors.StoreError: /xxx...xxx/_versions: File name too long (os error ...)
+    """
 
 
 class InternalError(PennonError, RuntimeError):

@@ -20,7 +20,19 @@ __all__ = ["RepairAction", "RepairReport", "repair"]
 
 @dataclass(frozen=True)
 class RepairAction:
-    """Something that repairs a table."""
+    """Something that repairs a table.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+    >>> next(pathlib.Path(table.uri, "_transactions").iterdir()).unlink()
+    >>> [(action.kind, action.version) for action in pennon.repair(table.uri).actions]
+    [('rebuild_file', 1)]
+    >>> folder.cleanup()
+    """
 
     kind: str
     """`copy_file`, `rebuild_file`, `rebuild_index`, `quarantine_fragment` or `restore_rows`."""
@@ -43,7 +55,20 @@ class RepairAction:
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What is wrong with a table, and what was or can be done. `str(report)` is for people."""
+    """What is wrong with a table, and what was or can be done. `str(report)` is for people.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+    >>> next(pathlib.Path(table.uri, "data").iterdir()).unlink()
+    >>> report = pennon.repair(table.uri)
+    >>> report.applied, report.findings[0].kind, report.actions[0].kind
+    (False, 'missing_file', 'quarantine_fragment')
+    >>> folder.cleanup()
+    """
 
     uri: str
     """URI of the table."""
@@ -58,7 +83,19 @@ class RepairReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong, or nothing is wrong any more."""
+        """Whether nothing is wrong, or nothing is wrong any more.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pennon
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+        >>> next(pathlib.Path(table.uri, "_transactions").iterdir()).unlink()
+        >>> pennon.repair(table.uri).ok, pennon.repair(table.uri, apply=True).ok
+        (False, True)
+        >>> folder.cleanup()
+        """
         return not (self.remaining if self.applied else self.findings)
 
     def __str__(self) -> str:

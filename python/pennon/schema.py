@@ -120,7 +120,9 @@ class LanceField:
         >>> from pennon import LanceSchema
         >>> key = "lance-schema:unenforced-primary-key"
         >>> columns = [("day", pa.date32(), "2"), ("id", pa.int64(), "1")]
-        >>> schema = pa.schema([pa.field(n, t, False, {key: "true", f"{key}:position": at}) for n, t, at in columns])
+        >>> schema = pa.schema(
+        ...     [pa.field(n, t, False, {key: "true", f"{key}:position": at}) for n, t, at in columns]
+        ... )
         >>> [field.unenforced_primary_key_position() for field in LanceSchema.from_pyarrow(schema).fields()]
         [2, 1]
         """

@@ -31,7 +31,18 @@ _SAVE_SECONDS = 5.0
 
 @dataclass
 class ScrubReport:
-    """What a scrub found. `str(report)` is for people."""
+    """What a scrub found. `str(report)` is for people.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://scrub-report", mode="overwrite")
+    >>> table.delete("a = 1")
+    {'num_deleted_rows': 1}
+    >>> report = pennon.scrub("memory://scrub-report")
+    >>> report.files, report.without_checksums, report.findings
+    (6, 0, [])
+    """
 
     uri: str
     """URI of the table."""
@@ -50,7 +61,20 @@ class ScrubReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pennon
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+        >>> (file,) = pathlib.Path(table.uri, "data").iterdir()
+        >>> _ = file.write_bytes(b"?" + file.read_bytes()[1:])
+        >>> pennon.scrub(table.uri).ok
+        False
+        >>> folder.cleanup()
+        """
         return not self.findings
 
     def __str__(self) -> str:

@@ -16,7 +16,16 @@ __all__ = ["SealReport", "seal"]
 
 @dataclass(frozen=True)
 class SealReport:
-    """What became of the files of all versions of a table. `str(report)` is for people."""
+    """What became of the files of all versions of a table. `str(report)` is for people.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://seal-report", mode="overwrite")
+    >>> report = pennon.seal("memory://seal-report")
+    >>> report.sealed, report.with_checksums, report.findings
+    (0, 3, [])
+    """
 
     uri: str
     """URI of the table."""
@@ -35,7 +44,20 @@ class SealReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pennon
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+        >>> next(pathlib.Path(table.uri, "data").iterdir()).unlink()
+        >>> report = pennon.seal(table.uri)
+        >>> report.ok, report.findings[0].kind
+        (False, 'missing_file')
+        >>> folder.cleanup()
+        """
         return not self.findings
 
     def __str__(self) -> str:

@@ -97,7 +97,7 @@ class SqlQueryBuilder:
         return self
 
     def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
-        """What blob columns read as, see [LanceDataset.scanner][pennon.LanceDataset.scanner]; descriptions by default.
+        """What blob columns read as: descriptions by default, see [scanner][pennon.LanceDataset.scanner].
 
         Examples
         --------

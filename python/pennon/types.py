@@ -81,7 +81,19 @@ Filter: TypeAlias = Union[str, "pa.compute.Expression"]
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """Rows as Arrow: what pyarrow, polars, duckdb and many others have."""
+    """Rows as Arrow: what pyarrow, polars, duckdb and many others have.
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> class Measurements:
+    ...     def __arrow_c_stream__(self, requested_schema=None):
+    ...         return pa.table({"a": [1, 2]}).__arrow_c_stream__(requested_schema)
+    >>> isinstance(Measurements(), pennon.types.ArrowStream)
+    True
+    >>> pennon.write_dataset(Measurements(), "memory://arrow-stream", mode="overwrite").count_rows()
+    2
+    """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows, as a capsule of the Arrow C stream interface."""
@@ -90,7 +102,19 @@ class ArrowStream(Protocol):
 
 @runtime_checkable
 class ArrowArray(Protocol):
-    """Rows as one Arrow array of structs."""
+    """Rows as one Arrow array of structs.
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> class Measurements:
+    ...     def __arrow_c_array__(self, requested_schema=None):
+    ...         return pa.record_batch({"a": [1, 2]}).__arrow_c_array__(requested_schema)
+    >>> isinstance(Measurements(), pennon.types.ArrowArray)
+    True
+    >>> pennon.write_dataset(Measurements(), "memory://arrow-array", mode="overwrite").count_rows()
+    2
+    """
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Schema and array, as capsules of the Arrow C data interface."""
@@ -99,7 +123,17 @@ class ArrowArray(Protocol):
 
 @runtime_checkable
 class ArrowSchema(Protocol):
-    """A schema, field or type as Arrow."""
+    """A schema, field or type as Arrow.
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://arrow-schema", mode="overwrite")
+    >>> isinstance(table.lance_schema, pennon.types.ArrowSchema)
+    True
+    >>> pa.schema(table.lance_schema)
+    a: int64
+    """
 
     def __arrow_c_schema__(self) -> object:
         """A capsule of the Arrow C data interface."""
@@ -175,7 +209,17 @@ class ColumnOrdering:
 
 
 class Version(TypedDict):
-    """A version of a table; the timestamp is naive and local."""
+    """A version of a table; the timestamp is naive and local. An item of [versions][pennon.LanceDataset.versions].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://version-item", mode="overwrite")
+    >>> table.insert({"a": [4]})
+    >>> newest = table.versions()[-1]
+    >>> newest["version"], newest["metadata"]["total_rows"]
+    (2, '4')
+    """
 
     version: int
     timestamp: datetime
@@ -183,7 +227,17 @@ class Version(TypedDict):
 
 
 class Versions(list[Version]):
-    """Versions of a table: a list that notebooks show as a table."""
+    """Versions of a table, the oldest first: a list that notebooks show as a table.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://versions-list", mode="overwrite")
+    >>> table.delete("a = 1")
+    {'num_deleted_rows': 1}
+    >>> [entry["version"] for entry in table.versions()]
+    [1, 2]
+    """
 
     def _repr_html_(self) -> str:
         rows = ((entry["version"], entry["timestamp"], entry["metadata"]) for entry in reversed(self))
@@ -191,7 +245,17 @@ class Versions(list[Version]):
 
 
 class VersionRef(TypedDict):
-    """The number of a version."""
+    """The number of a version: an item of [version_refs][pennon.LanceDataset.version_refs].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://version-ref", mode="overwrite")
+    >>> table.delete("a = 1")
+    {'num_deleted_rows': 1}
+    >>> max(ref["version"] for ref in table.version_refs())
+    2
+    """
 
     version: int
 
@@ -201,7 +265,18 @@ class _AlterColumn(TypedDict):
 
 
 class AlterColumn(_AlterColumn, total=False):
-    """A change to the column at a path."""
+    """A change to the column at a path, for [alter_columns][pennon.LanceDataset.alter_columns].
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> from pennon.dataset import AlterColumn
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://alter-column", mode="overwrite")
+    >>> change: AlterColumn = {"path": "a", "name": "price", "data_type": pa.int32()}
+    >>> table.alter_columns(change)
+    >>> table.schema
+    price: int32
+    """
 
     name: str | None
     nullable: bool | None
@@ -209,7 +284,18 @@ class AlterColumn(_AlterColumn, total=False):
 
 
 class AutoCleanupConfig(TypedDict, total=False):
-    """When a commit removes old versions automatically."""
+    """When a commit removes old versions automatically.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.dataset import AutoCleanupConfig
+    >>> cleanup: AutoCleanupConfig = {"interval": 5, "older_than_seconds": 3600}
+    >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://cleanup-config", mode="overwrite")
+    >>> table.optimize.enable_auto_cleanup(cleanup)
+    >>> table.config()["lance.auto_cleanup.older_than"]
+    '3600s'
+    """
 
     interval: int
     """Number of commits between cleanups; 20 if not given."""
@@ -218,19 +304,45 @@ class AutoCleanupConfig(TypedDict, total=False):
 
 
 class DeleteResult(TypedDict):
-    """What a delete did."""
+    """What a [delete][pennon.LanceDataset.delete] did.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://delete-result", mode="overwrite")
+    >>> table.delete("a > 1")["num_deleted_rows"]
+    2
+    """
 
     num_deleted_rows: int
 
 
 class UpdateResult(TypedDict):
-    """What an update did."""
+    """What an [update][pennon.LanceDataset.update] did.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://update-result", mode="overwrite")
+    >>> table.update({"a": "a * 10"}, where="a < 3")["num_rows_updated"]
+    2
+    """
 
     num_rows_updated: int
 
 
 class ExecuteResult(TypedDict):
-    """What a merge did."""
+    """What a merge did; see [MergeInsertBuilder][pennon.MergeInsertBuilder].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://execute-result", mode="overwrite")
+    >>> merge = table.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    >>> result = merge.execute({"a": [3, 4, 5]})
+    >>> result["num_inserted_rows"], result["num_updated_rows"], result["num_deleted_rows"]
+    (2, 1, 0)
+    """
 
     num_inserted_rows: int
     num_updated_rows: int
@@ -238,7 +350,19 @@ class ExecuteResult(TypedDict):
 
 
 class CommitStatus(NamedTuple):
-    """Whether a transaction was committed, according to the current versions of a table."""
+    """Whether a transaction was committed, according to the current versions of a table; see
+    [commit_status][pennon.LanceDataset.commit_status].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://commit-status-class", mode="overwrite")
+    >>> table.delete("a = 1")
+    {'num_deleted_rows': 1}
+    >>> status = table.commit_status(table.read_transaction(2).uuid)
+    >>> status.committed, status.version
+    (True, 2)
+    """
 
     committed: bool | None
     """None if no version contains the transaction and versions after its read version were cleaned up."""
@@ -247,7 +371,18 @@ class CommitStatus(NamedTuple):
 
 
 class BulkCommitResult(TypedDict):
-    """What a commit of several transactions did."""
+    """What a commit of several transactions did; see [commit_batch][pennon.LanceDataset.commit_batch].
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.fragment import write_fragments
+    >>> table = pennon.write_dataset({"a": [1]}, "memory://bulk-commit", mode="overwrite")
+    >>> appends = [write_fragments({"a": [n]}, table, return_transaction=True) for n in (2, 3)]
+    >>> result = pennon.LanceDataset.commit_batch(table, appends)
+    >>> result["dataset"].count_rows(), len(result["merged"].operation.fragments)
+    (3, 2)
+    """
 
     dataset: pa.dataset.Dataset
     merged: Transaction

@@ -25,7 +25,20 @@ def _bounds(pair: Sequence[int] | None) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class DamagedPage:
-    """A page of a column that has bytes which are not as they were written."""
+    """A page of a column that has bytes which are not as they were written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+    >>> (file,) = pathlib.Path(table.uri, "data").iterdir()
+    >>> _ = file.write_bytes(b"?" + file.read_bytes()[1:])
+    >>> pennon.verify(table.uri, data=True).findings[0].pages
+    (DamagedPage(column='a', page=0, rows=(0, 3)),)
+    >>> folder.cleanup()
+    """
 
     column: str
     """The name of the column, with those of the structs around it."""
@@ -37,7 +50,20 @@ class DamagedPage:
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a table."""
+    """A fault of a table.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+    >>> next(pathlib.Path(table.uri, "data").iterdir()).unlink()
+    >>> (finding,) = pennon.verify(table.uri).findings
+    >>> finding.kind, finding.version, finding.fragment, finding.message
+    ('missing_file', 1, None, 'the file is not there')
+    >>> folder.cleanup()
+    """
 
     kind: str
     """`torn_manifest`, `damaged_manifest`, `mixed_naming`, `missing_file`, `wrong_size`, `damaged_file`,
@@ -66,7 +92,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Files that no version needs, counted. They do no harm and are not a finding."""
+    """Files that no version needs, counted. They do no harm and are not a finding.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pennon
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+    >>> _ = pathlib.Path(table.uri, "data", "notes.txt").write_text("not a data file")
+    >>> pennon.verify(table.uri).leftovers
+    [Leftover(kind='other', reason='foreign', files=1, size_bytes=15)]
+    >>> folder.cleanup()
+    """
 
     kind: str
     """`data`, `deletion`, `index`, `transaction`, `manifest`, `temporary` or `other`."""
@@ -112,7 +150,19 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong. Files that no version needs do no harm.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import pennon
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, f"{folder.name}/table")
+        >>> _ = pathlib.Path(table.uri, "data", "notes.txt").write_text("not a data file")
+        >>> pennon.verify(table.uri).ok
+        True
+        >>> folder.cleanup()
+        """
         return not self.findings
 
     def __repr__(self) -> str:

@@ -68,13 +68,26 @@ class BFloat16:
         ------
         pennon.InvalidInputError
             There are not two bytes.
+
+        Examples
+        --------
+        >>> from pennon.arrow import BFloat16
+        >>> BFloat16.from_bytes(bytes([0xC0, 0x3F]))
+        1.5
         """
         if len(bytes) != 2:
             raise InvalidInputError(f"Found {len(bytes)} bytes, a bfloat16 is expected to have 2")
         return cls(struct.unpack("<f", b"\0\0" + bytes)[0])
 
     def as_float(self) -> float:
-        """The number as a Python float, exactly."""
+        """The number as a Python float, exactly.
+
+        Examples
+        --------
+        >>> from pennon.arrow import BFloat16
+        >>> BFloat16(0.1), BFloat16(0.1).as_float()
+        (0.100097656, 0.10009765625)
+        """
         return self._value
 
     def __float__(self) -> float:
@@ -115,10 +128,25 @@ class BFloat16:
 
 
 class BFloat16Scalar(pa.ExtensionScalar):
-    """One value of a [BFloat16Array][pennon.arrow.BFloat16Array]."""
+    """One value of a [BFloat16Array][pennon.arrow.BFloat16Array].
+
+    Examples
+    --------
+    >>> from pennon.arrow import BFloat16, bfloat16_array
+    >>> numbers = bfloat16_array([1.5, None])
+    >>> numbers[0] == BFloat16(1.5), numbers[1].is_valid
+    (True, False)
+    """
 
     def as_py(self, **kwargs: Any) -> BFloat16 | None:
-        """The value as a [BFloat16][pennon.arrow.BFloat16]; `None` for null."""
+        """The value as a [BFloat16][pennon.arrow.BFloat16]; `None` for null.
+
+        Examples
+        --------
+        >>> from pennon.arrow import bfloat16_array
+        >>> float(bfloat16_array([1.5, None])[0].as_py())
+        1.5
+        """
         return None if self.value is None else BFloat16.from_bytes(self.value.as_py(**kwargs))
 
     def __eq__(self, other: object) -> bool:
@@ -134,7 +162,17 @@ class BFloat16Scalar(pa.ExtensionScalar):
 
 
 class BFloat16Array(pa.ExtensionArray):
-    """An Arrow array of bfloat16 numbers, which may be null; made by `bfloat16_array`, `cast` or `from_numpy`."""
+    """An Arrow array of bfloat16 numbers, which may be null; made by `bfloat16_array`, `cast` or `from_numpy`.
+
+    Examples
+    --------
+    >>> from pennon.arrow import bfloat16_array, cast
+    >>> numbers = bfloat16_array([1.5, None, 3.3])
+    >>> numbers.null_count, numbers.type.storage_type.byte_width
+    (1, 2)
+    >>> cast(numbers, "float32").to_pylist()
+    [1.5, None, 3.296875]
+    """
 
     def __repr__(self) -> str:
         return f"<pennon.arrow.BFloat16Array object at 0x{id(self):016x}>\n{self}"
@@ -164,6 +202,13 @@ class BFloat16Array(pa.ExtensionArray):
             There are nulls, which numpy has no value for.
         pennon.MissingPackageError
             `ml_dtypes` is not installed.
+
+        Examples
+        --------
+        >>> from pennon.arrow import bfloat16_array
+        >>> numbers = bfloat16_array([1.5, 2.5]).to_numpy()
+        >>> numbers.dtype, float(numbers.astype("float32").sum())
+        (dtype(bfloat16), 4.0)
         """
         del zero_copy_only
         if self.null_count:
@@ -184,6 +229,13 @@ class BFloat16Array(pa.ExtensionArray):
         ------
         pennon.InvalidInputError
             The array has another dtype or another number of dimensions.
+
+        Examples
+        --------
+        >>> import ml_dtypes, numpy as np
+        >>> from pennon.arrow import BFloat16Array
+        >>> BFloat16Array.from_numpy(np.array([1.5, 2.5], ml_dtypes.bfloat16)).to_pylist()
+        [1.5, 2.5]
         """
         if str(getattr(array, "dtype", type(array).__name__)) != "bfloat16":
             found = getattr(array, "dtype", type(array).__name__)
@@ -235,12 +287,20 @@ class BFloat16Type(pa.ExtensionType):
         return hash(NAME)
 
     def to_pandas_dtype(self) -> Any:
-        """The pandas dtype, `lance.bfloat16`.
+        """The pandas dtype, `lance.bfloat16`; what `to_pandas` makes of columns of this type.
 
         Raises
         ------
         pennon.MissingPackageError
             Pandas is not installed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from pennon.arrow import BFloat16Type, bfloat16_array
+        >>> frame = pa.table({"weight": bfloat16_array([0.5, None])}).to_pandas()
+        >>> frame["weight"].dtype == BFloat16Type().to_pandas_dtype()
+        True
         """
         require("pandas", "pandas", "A column of pandas")
         return self.pandas_type()

@@ -42,23 +42,61 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 class ImageScalar(pa.ExtensionScalar):
-    """One value of an array of images."""
+    """One value of an array of images.
+
+    Examples
+    --------
+    >>> from pennon.arrow import ImageArray, ImageScalar
+    >>> isinstance(ImageArray.from_array(["s3://pictures/1.png"])[0], ImageScalar)
+    True
+    """
 
     def as_py(self, **kwargs: Any) -> Any:
-        """The stored value: a text, bytes or a list of numbers; `None` for null."""
+        """The stored value: a text, bytes or a list of numbers; `None` for null.
+
+        Examples
+        --------
+        >>> from pennon.arrow import ImageArray
+        >>> [image.as_py() for image in ImageArray.from_array([b"GIF89a", None])]
+        [b'GIF89a', None]
+        """
         return None if self.value is None else self.value.as_py(**kwargs)
 
 
 class ImageURIScalar(ImageScalar):
-    """The URI of one image."""
+    """The URI of one image.
+
+    Examples
+    --------
+    >>> from pennon.arrow import ImageURIArray
+    >>> ImageURIArray.from_uris(["s3://pictures/1.png"])[0].as_py()
+    's3://pictures/1.png'
+    """
 
 
 class EncodedImageScalar(ImageScalar):
-    """The file of one image."""
+    """The file of one image.
+
+    Examples
+    --------
+    >>> from pennon.arrow import ImageArray
+    >>> image = ImageArray.from_array([b"GIF89a"])[0]
+    >>> type(image).__name__, image.as_py()
+    ('EncodedImageScalar', b'GIF89a')
+    """
 
 
 class FixedShapeImageTensorScalar(ImageScalar):
-    """The pixels of one image."""
+    """The pixels of one image, row by row.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from pennon.arrow import ImageArray
+    >>> pixels = np.array([[[1, 2], [3, 4]]], np.uint8)  # one grey image of 2 by 2 pixels
+    >>> ImageArray.from_array(pa.FixedShapeTensorArray.from_numpy_ndarray(pixels))[0].as_py()
+    [1, 2, 3, 4]
+    """
 
 
 class _ImageType(pa.ExtensionType):
@@ -94,6 +132,15 @@ class ImageURIType(_ImageType):
     ------
     pennon.InvalidInputError
         The storage is of another type.
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> from pennon.arrow import ImageURIType
+    >>> schema = pa.schema([("at", ImageURIType())])
+    >>> table = pennon.write_dataset([], "memory://image-uris", schema=schema, mode="overwrite")
+    >>> table.schema.field("at").type.extension_name, table.schema.field("at").type.storage_type
+    ('lance.arrow.image_uri', DataType(string))
     """
 
     def __init__(self, storage_type: pa.DataType = pa.string()) -> None:  # noqa: B008
@@ -120,6 +167,15 @@ class EncodedImageType(_ImageType):
     ------
     pennon.InvalidInputError
         The storage is of another type.
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> from pennon.arrow import EncodedImageType
+    >>> schema = pa.schema([("file", EncodedImageType(pa.large_binary()))])
+    >>> table = pennon.write_dataset([], "memory://encoded-images", schema=schema, mode="overwrite")
+    >>> table.schema.field("file").type.extension_name, table.schema.field("file").type.storage_type
+    ('lance.arrow.encoded_image', DataType(large_binary))
     """
 
     def __init__(self, storage_type: pa.DataType = pa.binary()) -> None:  # noqa: B008
@@ -150,6 +206,14 @@ class FixedShapeImageTensorType(pa.ExtensionType):
     ------
     pennon.InvalidInputError
         The shape is not a sequence of whole numbers that are not negative.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pennon.arrow import FixedShapeImageTensorType
+    >>> kind = FixedShapeImageTensorType(pa.uint8(), (480, 640, 3))
+    >>> kind.shape, kind.storage_type
+    ((480, 640, 3), FixedSizeListType(fixed_size_list<item: uint8>[921600]))
     """
 
     array_class: ClassVar[Any]

@@ -32,7 +32,15 @@ _SHOWN = 3
 
 
 class ImageArray(pa.ExtensionArray):
-    """Images in one of three forms; see `from_array`."""
+    """Images in one of three forms; see [from_array][pennon.arrow.ImageArray.from_array].
+
+    Examples
+    --------
+    >>> from pennon.arrow import ImageArray
+    >>> images = ImageArray.from_array(["1.png", "2.png", None])
+    >>> type(images).__name__, images.null_count
+    ('ImageURIArray', 1)
+    """
 
     def __repr__(self) -> str:
         values = [_shown(value.as_py()) for value in self[:_SHOWN]]
@@ -84,7 +92,17 @@ class ImageArray(pa.ExtensionArray):
 
 
 class ImageURIArray(ImageArray):
-    """URIs of images: local paths, or what a worker that reads them can reach (file, S3, GCS, HTTP)."""
+    """URIs of images: local paths, or what a worker that reads them can reach (file, S3, GCS, HTTP).
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> from pennon.arrow import ImageArray, ImageURIArray
+    >>> pictures = pa.table({"at": ImageURIArray.from_uris(["1.png", "2.png"])})
+    >>> table = pennon.write_dataset(pictures, "memory://image-uri-array", mode="overwrite")
+    >>> type(ImageArray.from_array(table.to_table()["at"])).__name__
+    'ImageURIArray'
+    """
 
     @classmethod
     def from_uris(cls, uris: pa.Array | Iterable[str | PathLike[str] | None]) -> ImageURIArray:
@@ -132,6 +150,17 @@ class ImageURIArray(ImageArray):
             The scheme of a URI is unknown, or `storage_type` is no type of bytes.
         pennon.StoreError
             A file cannot be read.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from pennon.arrow import ImageURIArray
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "1.gif")
+        >>> _ = path.write_bytes(b"GIF89a")
+        >>> ImageURIArray.from_uris([path, None]).read_uris().to_pylist()
+        [b'GIF89a', None]
+        >>> folder.cleanup()
         """
         kind = EncodedImageType(storage_type)
         files = [None if uri is None else _read(uri) for uri in self.to_pylist()]
@@ -139,7 +168,17 @@ class ImageURIArray(ImageArray):
 
 
 class EncodedImageArray(ImageArray):
-    """Images as the bytes of files of any format."""
+    """Images as the bytes of files of any format.
+
+    Examples
+    --------
+    >>> import pennon, pyarrow as pa
+    >>> from pennon.arrow import ImageArray
+    >>> pictures = pa.table({"file": ImageArray.from_array([b"GIF89a", None])})
+    >>> table = pennon.write_dataset(pictures, "memory://encoded-image-array", mode="overwrite")
+    >>> ImageArray.from_array(table.to_table()["file"]).to_pylist()
+    [b'GIF89a', None]
+    """
 
     def to_tensor(
         self, decoder: Callable[[pa.BinaryArray], np.ndarray[Any, Any] | pa.FixedShapeTensorArray] | None = None
@@ -159,6 +198,16 @@ class EncodedImageArray(ImageArray):
             something else.
         pennon.MissingPackageError
             There is no decoder and Pillow is not installed.
+
+        Examples
+        --------
+        >>> import io
+        >>> import PIL.Image
+        >>> from pennon.arrow import ImageArray
+        >>> PIL.Image.new("RGB", (4, 2), "red").save(file := io.BytesIO(), "PNG")
+        >>> tensors = ImageArray.from_array([file.getvalue()]).to_tensor()
+        >>> tensors.type.shape, tensors.to_numpy()[0, 0, 0].tolist()
+        ((2, 4, 3), [255, 0, 0])
         """
         decoded = _decode(self) if decoder is None else decoder(self.storage)
         if isinstance(decoded, pa.FixedShapeTensorArray):
@@ -174,7 +223,18 @@ class EncodedImageArray(ImageArray):
 
 
 class FixedShapeImageTensorArray(ImageArray):
-    """Images of one shape, as pixels."""
+    """Images of one shape, as pixels. Made by [from_array][pennon.arrow.ImageArray.from_array] and
+    [to_tensor][pennon.arrow.EncodedImageArray.to_tensor].
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from pennon.arrow import ImageArray
+    >>> pixels = np.zeros((3, 480, 640), np.uint8)  # three grey images
+    >>> images = ImageArray.from_array(pa.FixedShapeTensorArray.from_numpy_ndarray(pixels))
+    >>> type(images).__name__, len(images), images.type.shape
+    ('FixedShapeImageTensorArray', 3, (480, 640))
+    """
 
     def to_numpy(self, zero_copy_only: bool = True) -> np.ndarray[Any, Any]:
         """The pixels, without a copy.
@@ -192,6 +252,15 @@ class FixedShapeImageTensorArray(ImageArray):
         ------
         pennon.InvalidInputError
             An image is null.
+
+        Examples
+        --------
+        >>> import numpy as np, pyarrow as pa
+        >>> from pennon.arrow import ImageArray
+        >>> pixels = np.arange(8, dtype=np.uint8).reshape(2, 2, 2)
+        >>> images = ImageArray.from_array(pa.FixedShapeTensorArray.from_numpy_ndarray(pixels))
+        >>> images.to_numpy()[1].tolist()
+        [[4, 5], [6, 7]]
         """
         del zero_copy_only
         _refuse_nulls(self)
@@ -221,6 +290,18 @@ class FixedShapeImageTensorArray(ImageArray):
             else.
         pennon.MissingPackageError
             There is no encoder and Pillow is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np, pyarrow as pa
+        >>> from pennon.arrow import ImageArray
+        >>> pixels = np.zeros((1, 4, 4, 3), np.uint8)  # a black image
+        >>> images = ImageArray.from_array(pa.FixedShapeTensorArray.from_numpy_ndarray(pixels))
+        >>> images.to_encoded()[0].as_py()[1:4]
+        b'PNG'
+        >>> images.to_encoded(lambda pixels: [image.tobytes() for image in pixels])
+        <pennon.arrow.EncodedImageArray object at 0x...>
+        [48 bytes]
         """
         kind = EncodedImageType(storage_type)
         pixels = self.to_numpy()

@@ -26,7 +26,17 @@ __all__ = ["PandasBFloat16Array", "PandasBFloat16Type"]
 
 @register_extension_dtype
 class PandasBFloat16Type(ExtensionDtype):
-    """The pandas dtype of bfloat16 numbers; its name is `lance.bfloat16` and its missing value `None`."""
+    """The pandas dtype of bfloat16 numbers; its name is `lance.bfloat16` and its missing value `None`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pennon.arrow import PandasBFloat16Type
+    >>> pd.Series([1.5, None], dtype=PandasBFloat16Type()).isna().tolist()
+    [False, True]
+    >>> pd.Series([1.5, 2], dtype="lance.bfloat16").dtype == PandasBFloat16Type()
+    True
+    """
 
     name = NAME
     type = BFloat16
@@ -36,7 +46,15 @@ class PandasBFloat16Type(ExtensionDtype):
 
     @classmethod
     def construct_array_type(cls) -> Any:
-        """The class of its arrays."""
+        """The class of its arrays, which pandas asks for.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> PandasBFloat16Type.construct_array_type() is type(pd.array([1.5], "lance.bfloat16"))
+        True
+        """
         return PandasBFloat16Array
 
     def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> PandasBFloat16Array:
@@ -88,7 +106,16 @@ class PandasBFloat16Array(ExtensionArray):
 
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any]) -> PandasBFloat16Array:
-        """The values of a numpy array of dtype `ml_dtypes.bfloat16`; errors as for `BFloat16Array.from_numpy`."""
+        """The values of a numpy array of dtype `ml_dtypes.bfloat16`; errors as for `BFloat16Array.from_numpy`.
+
+        Examples
+        --------
+        >>> import ml_dtypes, numpy as np, pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Array
+        >>> numbers = np.array([1.5, 2.5], ml_dtypes.bfloat16)
+        >>> pd.Series(PandasBFloat16Array.from_numpy(numbers)).dtype.name
+        'lance.bfloat16'
+        """
         return cls(BFloat16Array.from_numpy(array))
 
     def __len__(self) -> int:
@@ -131,15 +158,42 @@ class PandasBFloat16Array(ExtensionArray):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Bytes in memory: two for each value, and a bit that says whether it is missing.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> 200 <= pd.array(range(100), PandasBFloat16Type()).nbytes < 220
+        True
+        """
         return int(self.data.nbytes)
 
     def isna(self) -> np.ndarray[Any, Any]:
-        """Which values are missing, as booleans."""
+        """Which values are missing, as booleans.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> pd.array([1.5, None, float("nan")], PandasBFloat16Type()).isna().tolist()
+        [False, True, False]
+        """
         return self.data.storage.is_null().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     def copy(self) -> PandasBFloat16Array:
-        """The same values; Arrow data never changes, so that it need not be copied."""
+        """The same values. The Arrow data is shared: a change of a value makes other data.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> numbers = pd.array([1.5, 2.5], PandasBFloat16Type())
+        >>> copy = numbers.copy()
+        >>> copy[0] = 9
+        >>> numbers[0], copy[0]
+        (1.5, 9)
+        """
         return type(self)(self.data)
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> PandasBFloat16Array:
@@ -149,6 +203,14 @@ class PandasBFloat16Array(ExtensionArray):
         ------
         pennon.InvalidInputError
             An index is beyond the end; an `IndexError` as well, which pandas expects.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> numbers = pd.array([1.5, 2.5, 3.5], PandasBFloat16Type())
+        >>> list(numbers.take([2, -1, 0])), list(numbers.take([2, -1], allow_fill=True))
+        ([3.5, 3.5, 1.5], [3.5, None])
         """
         indices = np.asarray(indices, dtype=np.int64)
         low = -1 if allow_fill else -len(self)
@@ -181,6 +243,14 @@ class PandasBFloat16Array(ExtensionArray):
             No dtype is given and values are missing.
         pennon.MissingPackageError
             No dtype is given and `ml_dtypes` is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> numbers = pd.array([1.5, None], PandasBFloat16Type())
+        >>> numbers.to_numpy(np.float64).tolist(), numbers.to_numpy(object).tolist()
+        ([1.5, nan], [1.5, None])
         """
         if dtype is None and na_value is None:
             return self.data.to_numpy()
@@ -198,7 +268,15 @@ class PandasBFloat16Array(ExtensionArray):
         return self.to_numpy(dtype=object if dtype is None else dtype)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """The values in another dtype; missing ones are NaN in a floating dtype."""
+        """The values in another dtype; missing ones are NaN in a floating dtype.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from pennon.arrow import PandasBFloat16Type
+        >>> pd.Series([1.5, None], dtype=PandasBFloat16Type()).astype("float32").tolist()
+        [1.5, nan]
+        """
         if pd.api.types.is_float_dtype(dtype) and isinstance(np.dtype(dtype), np.dtype):
             return self._floats().astype(dtype)
         return super().astype(dtype, copy)
