@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import pickle
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pennon
 import pennon.arrow
 import pyarrow as pa
 import pytest
-from pennon import InvalidInputError
+from pennon import InvalidInputError, _options
 from support import torch_stand_in
 
 ROWS = 40
@@ -281,6 +282,17 @@ def test_wrong_input(both: Any, uri: str) -> None:
     refused("a LanceDataset, expected text", both[0].SafeLanceDataset, pennon.dataset(uri))
     with pytest.raises(pennon.NotFoundError):
         both[0].SafeLanceDataset(uri + "-not-there")
+
+
+def test_options_that_were_not_given_are_not_warned_of(
+    both: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_options, "_warned", set())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sum(len(batch["i"]) for batch in both[0].LanceDataset(uri, 8)) == ROWS
+    with pytest.warns(pennon.NoEffectWarning, match="batch_readahead"):
+        list(both[0].LanceDataset(uri, 8, batch_readahead=4))
 
 
 def test_without_pytorch(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

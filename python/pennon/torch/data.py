@@ -39,6 +39,8 @@ __all__ = ["FullScanSampler", "LanceDataset", "SafeLanceDataset", "get_safe_load
 
 explain_absent_names(__name__)
 
+_READAHEAD = 16
+
 
 def _class_of_torch(name: str) -> Any:
     """A class to derive from; without PyTorch this module can be imported, and its classes cannot be used."""
@@ -109,7 +111,7 @@ class LanceDataset(_IterableDataset):
         rank: int | None = None,
         world_size: int | None = None,
         shard_granularity: Literal["fragment", "batch"] | None = None,
-        batch_readahead: int = 16,
+        batch_readahead: int = _READAHEAD,
         to_tensor_fn: Callable[..., Any] | None = to_tensor,
         sampler: Sampler | None = None,
         auto_detect_rank: bool = True,
@@ -176,7 +178,10 @@ class LanceDataset(_IterableDataset):
             if self.with_row_id:
                 columns = {**columns, "_rowid": "_rowid"} if isinstance(columns, Mapping) else [*columns, "_rowid"]
             return maybe_sample(self.dataset, self.samples, columns, self.batch_size, filt=self.filter)
-        options.update(with_row_id=self.with_row_id, batch_readahead=self.batch_readahead)
+        options.update(with_row_id=self.with_row_id)
+        if self.batch_readahead != _READAHEAD:
+            # It warns that it has no effect, which only concerns those who give it.
+            options.update(batch_readahead=self.batch_readahead)
         if self.sampler is not None:
             return self.sampler(self.dataset, **options)
         shard = self._shard()
