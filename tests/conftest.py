@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from collections.abc import Generator
+from typing import Any
+from unittest import mock
+
 import pytest
 
 # Failed assertions of the helpers show their values, like those of the tests.
@@ -9,6 +15,25 @@ pytest.register_assert_rewrite("support")
 
 # Scripts that write files; to look for examples in them would run them.
 collect_ignore = ["golden"]
+
+
+class ExamplesOverTorch:
+    """Examples that need PyTorch run over the stand-in where it is not installed, as the tests do."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        if not isinstance(item, pytest.DoctestItem) or "torch" not in item.name:
+            return (yield)
+        from support import torch_stand_in
+
+        with mock.patch.dict(sys.modules, torch_stand_in.modules()):
+            return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The hook of a file is called for the tests below it only, and the examples are those of the package.
+    if importlib.util.find_spec("torch") is None:
+        config.pluginmanager.register(ExamplesOverTorch())
 
 
 def pytest_report_header() -> str:

@@ -58,7 +58,7 @@ PYTHON_FLOORS = {
         *["dataset", "delta", "fragment", "scanner", "sql"],
     ],
     "package": ["__init__", "commit", "jobs", "open", "write"],
-    "training and debugging": ["debug", "sampler", "torch"],
+    "training and debugging": ["_sample", "debug", "sampler", "torch"],
     "commands": ["__main__", "cli"],
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pennon._compatibility import explain_absent_names
 from pennon._optional import require
 from pennon._options import deprecated, ignored, refuse_unknown, unless
+from pennon._sample import batches_of, check_positive, maybe_sample, opened
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -41,85 +42,21 @@ explain_absent_names(__name__)
 _BUFFERED_BATCHES = 64
 
 
-def maybe_sample(
-    dataset: str | PathLike[str] | LanceDataset,
-    n: int,
-    columns: Columns | str,
-    batch_size: int = 10240,
-    max_takes: int = 2048,
-    filt: str | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Rows drawn at random without repeats, or all rows if there are not more than are wanted.
-
-    Python's `random` decides; `random.seed` makes it repeatable.
-
-    Parameters
-    ----------
-    dataset
-        A dataset, or where it is.
-    n
-        The number of rows.
-    columns
-        Names, one name, or SQL expressions by the name of the column they make.
-    batch_size
-        The most rows of a batch.
-    max_takes
-        The most positions that are drawn. If `n` is larger, this many runs of consecutive rows are returned instead
-        of single rows, one from each part of the table, in its order.
-    filt
-        Only rows that match this SQL predicate.
-
-    Raises
-    ------
-    pennon.InvalidInputError
-        A number is negative, a column does not exist, or the predicate is wrong.
+class Sampler(ABC):
+    """What gives the batches of a dataset in some order; derive from it for an order of one's own.
 
     Examples
     --------
     >>> import pennon
-    >>> from pennon.sampler import maybe_sample
-    >>> table = pennon.write_dataset({"a": list(range(100))}, "memory://maybe-sample", mode="overwrite")
-    >>> sum(batch.num_rows for batch in maybe_sample(table, 10, "a"))
-    10
+    >>> from pennon.sampler import Sampler
+    >>> class NewestFirst(Sampler):
+    ...     def __call__(self, dataset, *args, batch_size=128, **options):
+    ...         for start in reversed(range(0, dataset.count_rows(), batch_size)):
+    ...             yield from dataset.to_table(offset=start, limit=batch_size).to_batches()
+    >>> table = pennon.write_dataset({"a": [0, 1, 2, 3, 4]}, "memory://sampler", mode="overwrite")
+    >>> [batch["a"].to_pylist() for batch in NewestFirst()(table, batch_size=2)]
+    [[4], [2, 3], [0, 1]]
     """
-    if n < 0:
-        raise InvalidInputError(f"The number of rows to sample is {n}, expected 0 or more")
-    _check_positive(batch_size=batch_size, max_takes=max_takes)
-    return _sampled(
-        _opened(dataset), n, [columns] if isinstance(columns, str) else columns, batch_size, max_takes, filt
-    )
-
-
-def _sampled(
-    dataset: LanceDataset, n: int, columns: Columns, batch_size: int, max_takes: int, filt: str | None
-) -> Iterator[pa.RecordBatch]:
-    if n == 0:
-        return
-    positions: Sequence[int] = range(dataset.count_rows())
-    if filt is not None and n < len(positions):
-        positions = dataset.to_table(columns=["_rowoffset"], filter=filt)["_rowoffset"].to_pylist()
-    if n >= len(positions):
-        yield from dataset.to_batches(columns, filter=filt, batch_size=batch_size)
-        return
-    chosen = random.sample(positions, n) if n <= max_takes else _runs(positions, n, max_takes)
-    for start in range(0, n, batch_size):
-        yield from _batch(dataset.take(chosen[start : start + batch_size], columns))
-
-
-def _runs(positions: Sequence[int], n: int, count: int) -> list[int]:
-    """Chooses `n` positions as a run in each of `count` parts, none of which is shorter than its run."""
-    skipped = len(positions) - n
-    chosen: list[int] = []
-    for part in range(count):
-        first, last = part * n // count, (part + 1) * n // count
-        before, after = part * skipped // count, (part + 1) * skipped // count
-        start = first + random.randint(before, after)
-        chosen.extend(positions[start : start + last - first])
-    return chosen
-
-
-class Sampler(ABC):
-    """What gives the batches of a dataset in some order."""
 
     @abstractmethod
     def __call__(
@@ -149,7 +86,22 @@ class Sampler(ABC):
 
 
 class FragmentSampler(Sampler):
-    """A sampler that reads fragment by fragment; a batch has rows of one fragment."""
+    """A sampler that reads fragment by fragment; a batch has rows of one fragment.
+
+    Derive from it and say in `iter_fragments` which fragments are read, and in which order.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.sampler import FragmentSampler
+    >>> class FirstFragment(FragmentSampler):
+    ...     def iter_fragments(self, dataset, *args, **options):
+    ...         yield dataset.get_fragments()[0]
+    >>> data = {"a": [0, 1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://fragment-sampler", mode="overwrite", max_rows_per_file=3)
+    >>> [batch["a"].to_pylist() for batch in FirstFragment()(table, batch_size=2)]
+    [[0, 1], [2]]
+    """
 
     def __call__(
         self,
@@ -164,7 +116,7 @@ class FragmentSampler(Sampler):
     ) -> Iterator[pa.RecordBatch]:
         """The batches of the fragments that `iter_fragments` gives; parameters as for `Sampler`."""
         ignored(batch_readahead=unless(batch_readahead, 16))
-        _check_positive(batch_size=batch_size)
+        check_positive(batch_size=batch_size)
         for fragment in self.iter_fragments(dataset, *args, **kwargs):
             yield from fragment.to_batches(
                 columns=columns,
@@ -176,11 +128,34 @@ class FragmentSampler(Sampler):
 
     @abstractmethod
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
-        """The fragments to read, in this order."""
+        """The fragments to read, in this order; parameters as for `Sampler`.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.sampler import FragmentSampler
+        >>> class LargestFirst(FragmentSampler):
+        ...     def iter_fragments(self, dataset, *args, **options):
+        ...         yield from sorted(dataset.get_fragments(), key=lambda fragment: -fragment.count_rows())
+        >>> table = pennon.write_dataset({"a": [0]}, "memory://iter-fragments", mode="overwrite")
+        >>> table.insert({"a": [1, 2]})
+        >>> [batch["a"].to_pylist() for batch in LargestFirst()(table)]
+        [[1, 2], [0]]
+        """
 
 
 class FullScanSampler(FragmentSampler):
-    """Reads all fragments in the order of the table."""
+    """Reads all fragments in the order of the table.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.sampler import FullScanSampler
+    >>> data = {"a": [0, 1, 2, 3]}
+    >>> table = pennon.write_dataset(data, "memory://full-scan-of", mode="overwrite", max_rows_per_file=3)
+    >>> [batch["a"].to_pylist() for batch in FullScanSampler()(table, batch_size=2, filter="a > 0")]
+    [[1, 2], [3]]
+    """
 
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
         """All fragments.
@@ -210,7 +185,17 @@ class _Shard:
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order of an epoch: a number that all processes agree on, 0 at first, added to the seed."""
+        """Choose the order of an epoch: a number that all processes agree on, 0 at first, added to the seed.
+
+        Examples
+        --------
+        >>> from pennon.sampler import ShardedFixedBatchSampler
+        >>> sampler = ShardedFixedBatchSampler(0, 1, randomize=True, batch_size=2, total_num_rows=100)
+        >>> first = list(sampler)
+        >>> sampler.set_epoch(1)
+        >>> list(sampler) == first, sorted(list(sampler)) == sorted(first)
+        (False, True)
+        """
         self._epoch = epoch
 
     def _random(self) -> random.Random:
@@ -267,11 +252,31 @@ class ShardedFragmentSampler(_Shard, FragmentSampler):
         ------
         pennon.MissingPackageError
             PyTorch is not installed.
+
+        Examples
+        --------
+        >>> import pennon, torch.distributed as processes
+        >>> from pennon.sampler import ShardedFragmentSampler
+        >>> table = pennon.write_dataset({"a": [0, 1, 2]}, "memory://shards-torch", mode="overwrite")
+        >>> processes.init_process_group("gloo", store=processes.HashStore(), rank=0, world_size=1)
+        >>> [batch["a"].to_pylist() for batch in ShardedFragmentSampler.from_torch()(table)]
+        [[0, 1, 2]]
+        >>> processes.destroy_process_group()
         """
         return ShardedFragmentSampler(*_torch_rank(), randomize=randomize, seed=seed)
 
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
-        """The fragments of this process."""
+        """The fragments of this process, in the order of the epoch.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.sampler import ShardedFragmentSampler
+        >>> data = {"a": [0, 1, 2, 3, 4]}
+        >>> table = pennon.write_dataset(data, "memory://shard-fragments", mode="overwrite", max_rows_per_file=1)
+        >>> [fragment.fragment_id for fragment in ShardedFragmentSampler(1, 2).iter_fragments(table)]
+        [1, 3]
+        """
         refuse_unknown("ShardedFragmentSampler", args, kwargs)
         # All processes shuffle alike, so that an epoch gives each other fragments.
         yield from self._shuffled(dataset.get_fragments())[self._rank :: self._world_size]
@@ -322,6 +327,16 @@ class ShardedBatchSampler(_Shard, Sampler):
         ------
         pennon.MissingPackageError
             PyTorch is not installed.
+
+        Examples
+        --------
+        >>> import pennon, torch.distributed as processes
+        >>> from pennon.sampler import ShardedBatchSampler
+        >>> table = pennon.write_dataset({"a": [0, 1, 2]}, "memory://batches-torch", mode="overwrite")
+        >>> processes.init_process_group("gloo", store=processes.HashStore(), rank=0, world_size=1)
+        >>> [batch["a"].to_pylist() for batch in ShardedBatchSampler.from_torch()(table, batch_size=2)]
+        [[0, 1], [2]]
+        >>> processes.destroy_process_group()
         """
         return ShardedBatchSampler(*_torch_rank(), randomize=randomize, seed=seed)
 
@@ -339,12 +354,12 @@ class ShardedBatchSampler(_Shard, Sampler):
         """The batches of this process; parameters as for `Sampler`."""
         refuse_unknown("ShardedBatchSampler", args, kwargs)
         ignored(batch_readahead=unless(batch_readahead, 16))
-        _check_positive(batch_size=batch_size)
+        check_positive(batch_size=batch_size)
         if filter is None:
             step = batch_size * self._world_size
             for start in self._shuffled(range(self._rank * batch_size, dataset.count_rows(), step)):
                 rows = dataset.to_table(columns, limit=batch_size, offset=start, with_row_id=with_row_id)
-                yield from _batch(rows)
+                yield from batches_of(rows)
             return
         scan = dataset.to_batches(columns, filter=filter, batch_size=batch_size, with_row_id=with_row_id)
         batches = rebatched(_every(scan, self._rank, self._world_size), batch_size)
@@ -428,6 +443,15 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
         ------
         pennon.MissingPackageError
             PyTorch is not installed.
+
+        Examples
+        --------
+        >>> import torch.distributed as processes
+        >>> from pennon.sampler import ShardedFixedBatchSampler
+        >>> processes.init_process_group("gloo", store=processes.HashStore(), rank=0, world_size=1)
+        >>> list(ShardedFixedBatchSampler.from_torch(batch_size=2, total_num_rows=3))
+        [[0, 1], [2]]
+        >>> processes.destroy_process_group()
         """
         rank, world_size = _torch_rank()
         return ShardedFixedBatchSampler(rank, world_size, randomize, seed, batch_size, total_num_rows)
@@ -460,6 +484,15 @@ class ShardedBatchIterator:
     ------
     pennon.InvalidInputError
         `rank` is not one of `world_size`, or the granularity is unknown.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.sampler import ShardedBatchIterator
+    >>> table = pennon.write_dataset({"a": [0, 1, 2, 3, 4]}, "memory://batch-iterator", mode="overwrite")
+    >>> batches = ShardedBatchIterator(table, 0, 2, batch_size=2, granularity="batch")
+    >>> [batch["a"].to_pylist() for batch in batches]
+    [[0, 1], [4]]
     """
 
     def __init__(
@@ -480,7 +513,7 @@ class ShardedBatchIterator:
         if granularity not in samplers:
             raise InvalidInputError(f"The granularity is {granularity!r}, expected 'fragment' or 'batch'")
         self._sampler: Sampler = samplers[granularity](rank, world_size)
-        self._dataset = _opened(data)
+        self._dataset = opened(data)
         self._options: dict[str, Any] = {
             "columns": columns,
             "batch_size": batch_size,
@@ -497,7 +530,18 @@ class ShardedBatchIterator:
         batch_readahead: int = 8,
         with_row_id: bool = False,
     ) -> ShardedBatchIterator:
-        """For this process of `torch.distributed`, which must be initialised; parameters as for the class."""
+        """For this process of `torch.distributed`, which must be initialised; parameters as for the class.
+
+        Examples
+        --------
+        >>> import pennon, torch.distributed as processes
+        >>> from pennon.sampler import ShardedBatchIterator
+        >>> table = pennon.write_dataset({"a": [0, 1, 2]}, "memory://iterator-torch", mode="overwrite")
+        >>> processes.init_process_group("gloo", store=processes.HashStore(), rank=0, world_size=1)
+        >>> [batch["a"].to_pylist() for batch in ShardedBatchIterator.from_torch(table, batch_size=2)]
+        [[0, 1], [2]]
+        >>> processes.destroy_process_group()
+        """
         return ShardedBatchIterator(
             data,
             *_torch_rank(),
@@ -512,35 +556,14 @@ class ShardedBatchIterator:
         return self._sampler(self._dataset, **self._options)
 
 
-def _opened(data: str | PathLike[str] | LanceDataset) -> LanceDataset:
-    from pennon.dataset import LanceDataset
-
-    if isinstance(data, LanceDataset):
-        return data
-    if not isinstance(data, str | PathLike):
-        raise InvalidInputError(f"The dataset is a {type(data).__name__}, expected a LanceDataset or where it is")
-    return LanceDataset(data)
-
-
 def _check_rank(rank: int, world_size: int) -> None:
     if not 0 <= rank < world_size:
         raise InvalidInputError(f"The rank is {rank} of {world_size} processes, expected 0 to world_size - 1")
 
 
-def _check_positive(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise InvalidInputError(f"{name} is {number}, expected 1 or more")
-
-
 def _torch_rank() -> tuple[int, int]:
     torch = require("torch.distributed", "torch", "A sampler of torch.distributed")
     return torch.get_rank(), torch.get_world_size()
-
-
-def _batch(table: pa.Table) -> list[pa.RecordBatch]:
-    """The rows as one batch; none if there are none."""
-    return table.combine_chunks().to_batches() if table.num_rows else []
 
 
 def _every(batches: Iterable[pa.RecordBatch], first: int, step: int) -> Iterator[pa.RecordBatch]:
@@ -561,8 +584,8 @@ def rebatched(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Recor
         rows += batch.num_rows
         while rows >= size:
             table = pa.Table.from_batches(waiting)
-            yield from _batch(table.slice(0, size))
+            yield from batches_of(table.slice(0, size))
             rows -= size
             waiting = table.slice(size).to_batches()
     if rows:
-        yield from _batch(pa.Table.from_batches(waiting))
+        yield from batches_of(pa.Table.from_batches(waiting))

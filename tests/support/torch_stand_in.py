@@ -108,6 +108,10 @@ def modules(rank: int = 0, world_size: int = 1, worker: tuple[int, int] | None =
         is_initialized=lambda: world_size > 1,
         get_rank=lambda: rank,
         get_world_size=lambda: world_size,
+        # For examples, whose process is the only one.
+        HashStore=dict,
+        init_process_group=lambda *arguments, **options: None,
+        destroy_process_group=lambda: None,
     )
     from importlib.machinery import ModuleSpec
 

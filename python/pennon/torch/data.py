@@ -95,6 +95,14 @@ class LanceDataset(_IterableDataset):
         `samples` and `sampler` are given.
     pennon.MissingPackageError
         PyTorch is not installed.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.torch.data import LanceDataset
+    >>> table = pennon.write_dataset({"a": [0, 1, 2, 3, 4]}, "memory://torch", mode="overwrite")
+    >>> [batch.tolist() for batch in LanceDataset(table, batch_size=2, filter="a > 0")]
+    [[1, 2], [3, 4]]
     """
 
     def __init__(
@@ -156,7 +164,16 @@ class LanceDataset(_IterableDataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the table."""
+        """The Arrow schema of the table.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> from pennon.torch.data import LanceDataset
+        >>> table = pennon.write_dataset({"a": [0, 1], "b": [2, 3]}, "memory://torch-schema", mode="overwrite")
+        >>> LanceDataset(table, batch_size=2, columns=["a"]).schema.names
+        ['a', 'b']
+        """
         schema: pa.Schema = self.dataset.schema
         return schema
 
@@ -223,6 +240,15 @@ class SafeLanceDataset(_Dataset):
         `uri` says no place, or there are other arguments.
     pennon.MissingPackageError
         PyTorch is not installed.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.torch.data import SafeLanceDataset
+    >>> table = pennon.write_dataset({"a": [0, 1, 2]}, "memory://torch-rows", mode="overwrite")
+    >>> rows = SafeLanceDataset("memory://torch-rows")
+    >>> len(rows), rows[-1]
+    (3, {'a': 2})
     """
 
     def __init__(
@@ -291,6 +317,15 @@ def get_safe_loader(dataset: Any, batch_size: int = 32, num_workers: int = 4, **
     ------
     pennon.MissingPackageError
         PyTorch is not installed.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.torch.data import SafeLanceDataset, get_safe_loader
+    >>> table = pennon.write_dataset({"a": [0, 1, 2]}, "memory://torch-loader", mode="overwrite")
+    >>> rows = SafeLanceDataset("memory://torch-loader")
+    >>> list(get_safe_loader(rows, batch_size=2, num_workers=0, collate_fn=list))
+    [[{'a': 0}, {'a': 1}], [{'a': 2}]]
     """
     data = require("torch.utils.data", "torch", "get_safe_loader")
     workers: dict[str, Any] = {}
