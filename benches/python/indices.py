@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rows import linked, opened
-from side_by_side import MODULES, Case, run
+from side_by_side import MODULES, Case, medians
 
 KINDS = {"k": "BTREE", "s": "BTREE", "c": "BITMAP"}
 
@@ -139,7 +139,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pennon-indices-") as directory:
         for stable in (True, False):
             for case in cases(Path(directory), asked.rows, stable):
-                times = run(case, asked.rounds)
+                times = medians(case, asked.rounds)
                 ours, theirs = (time * 1000 for time in times.values())
                 name = f"{case.group}: {case.claim}"
                 print(f"{name:44} {ours:10.2f} ms {theirs:10.2f} ms   {ours / theirs:6.2f}", flush=True)

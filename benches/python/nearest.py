@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rows import opened
-from side_by_side import MODULES, Case, run
+from side_by_side import MODULES, Case, medians
 
 DIMENSION = 128
 TYPES = {"float16": "f2", "float32": "f4", "float64": "f8"}
@@ -60,7 +60,7 @@ def main() -> None:
     print(f"{'':44} {'Pennon':>13} {'reference':>13}   ratio    GB/s")
     with tempfile.TemporaryDirectory(prefix="pennon-nearest-") as directory:
         for case, size in cases(Path(directory), asked.rows):
-            times = run(case, asked.rounds)
+            times = medians(case, asked.rounds)
             ours, theirs = times["pennon"] * 1000, times["reference"] * 1000
             speed = size / times["pennon"] / 1e9
             name = f"{case.group}: {case.claim}"

@@ -1,8 +1,8 @@
-"""What the comparisons share: a claim has two sides, which take turns; the figure is the ratio of the medians.
+"""What the comparisons share: a claim has two sides or more, which take turns; the figure is the ratio of the medians.
 
-The ratio is always Pennon's time divided by that of the other side: below 1 is faster. Before any time is taken
-each side runs once, and the answers of both sides must be equal. Absolute times of a shared machine vary a lot and
-are only printed next to the ratio.
+Before any time is taken each side runs once, and the answers of all sides must be equal. The ratio that scripts print
+is Pennon's time divided by that of the other side: below 1 is faster; `figures.py` writes the times, of which pages
+show the other ratio. Absolute times of a shared machine vary a lot and are only shown next to the ratio.
 """
 
 from __future__ import annotations
@@ -28,49 +28,83 @@ STEP = 997
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
-    """A claim: the actions of both sides, and the number of repeats within one round.
+class Measured:
+    """What an action returns that takes its own time, as one in a process of its own does."""
 
-    `answer` returns the answer of a side after its action has run, if the action does not return it.
+    seconds: float
+    answer: object
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A claim: the actions of its sides, of which Pennon's is the first, and the number of repeats within a round.
+
+    `prepare` makes what an action of a side is called with, before each of its runs and outside of the time; without
+    it actions have no parameter. `answer` returns the answer of a side after its action has run, if the action does
+    not return it; it gets what the action got.
     """
 
     group: str
     claim: str
-    sides: dict[str, Callable[[], object]]
+    sides: Mapping[str, Callable[..., object]]
     repeat: int = 1
-    answer: Callable[[str], object] | None = None
+    answer: Callable[..., object] | None = None
+    prepare: Callable[[str], object] | None = None
+    # For `figures.py`: the key of the case in results, where the data is, why a peer has no side, and what the actions
+    # counted, for each side.
+    name: str = ""
+    store: str = "local disk, warm"
+    absent: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
 
 
-def seconds(action: Callable[[], object], repeat: int) -> float:
+def action_of(case: Case, side: str) -> tuple[object, object, float]:
+    """What a run was given and what it returned, and its seconds."""
+    given = None if case.prepare is None else case.prepare(side)
+    action = case.sides[side]
     start = time.perf_counter()
-    for _ in range(repeat):
-        action()
-    return (time.perf_counter() - start) / repeat
+    returned = action() if case.prepare is None else action(given)
+    taken = time.perf_counter() - start
+    return given, returned, returned.seconds if isinstance(returned, Measured) else taken
 
 
-def run(case: Case, rounds: int) -> dict[str, float]:
+def answered(case: Case, side: str) -> object:
+    """The answer of a side, from a run that is not counted."""
+    given, returned, _ = action_of(case, side)
+    if isinstance(returned, Measured):
+        return returned.answer
+    if case.answer is None:
+        return returned
+    del returned
+    return case.answer(side) if case.prepare is None else case.answer(side, given)
+
+
+def run(case: Case, rounds: int) -> dict[str, list[float]]:
+    """Seconds of all rounds of each side, after the answers were compared."""
+    check_equal(case.claim, {side: answered(case, side) for side in case.sides})
     times: dict[str, list[float]] = {side: [] for side in case.sides}
-    answers = {}
-    for side, action in case.sides.items():  # warm-up, not counted
-        returned = action()
-        answers[side] = returned if case.answer is None else case.answer(side)
-        del returned
-    check_equal(case.claim, answers)
-    del answers
     for number in range(rounds):
-        order = list(case.sides) if number % 2 == 0 else list(reversed(case.sides))
-        for side in order:
-            times[side].append(seconds(case.sides[side], case.repeat))
-    return {side: statistics.median(values) for side, values in times.items()}
+        order = list(case.sides)
+        turn = number // 2 % len(order)
+        order = order[turn:] + order[:turn]
+        for side in order if number % 2 == 0 else reversed(order):
+            times[side].append(statistics.fmean(action_of(case, side)[2] for _ in range(case.repeat)))
+    return times
+
+
+def medians(case: Case, rounds: int) -> dict[str, float]:
+    return {side: statistics.median(values) for side, values in run(case, rounds).items()}
 
 
 def check_equal(claim: str, answers: Mapping[str, object]) -> None:
-    """Fails unless both sides returned the same answer, which is not None."""
-    ours, theirs = answers.values()
-    if ours is None or theirs is None:
-        raise AssertionError(f"{claim}: there is no answer to compare, found {ours!r} and {theirs!r}")
-    if ours != theirs:
-        raise AssertionError(f"{claim}: the answers differ, found {str(ours)[:500]} and {str(theirs)[:500]}")
+    """Fails unless all sides returned the same answer, which is not None."""
+    (first, ours), *others = answers.items()
+    for side, theirs in others:
+        if ours is None or theirs is None:
+            raise AssertionError(f"{claim}: there is no answer to compare, found {ours!r} and {theirs!r}")
+        if ours != theirs:
+            found = f"{str(ours)[:500]} of {first} and {str(theirs)[:500]} of {side}"
+            raise AssertionError(f"{claim}: the answers differ, found {found}")
 
 
 def sampled(batches: Iterable[pa.RecordBatch]) -> tuple[int, list[dict[str, object]]]:
@@ -141,11 +175,11 @@ def compare(
             for case in cases(root):
                 if case.group not in wanted:
                     continue
-                medians = run(case, args.rounds)
-                ratio = medians["pennon"] / medians["reference"]
-                results.append({"claim": case.claim, "ratio": ratio, **medians})
+                found = medians(case, args.rounds)
+                ratio = found["pennon"] / found["reference"]
+                results.append({"claim": case.claim, "ratio": ratio, **found})
                 print(
-                    f"{case.claim:<78} {medians['pennon'] * 1e3:>8.2f} ms {medians['reference'] * 1e3:>8.2f} ms"
+                    f"{case.claim:<78} {found['pennon'] * 1e3:>8.2f} ms {found['reference'] * 1e3:>8.2f} ms"
                     f" {ratio:>7.2f}",
                     flush=True,
                 )

@@ -1,0 +1,183 @@
+"""The figures of `docs/performance.md`: runs the cases of `cases/` and writes what was measured to `benches/results`.
+
+    python benches/python/figures.py [--only pylance,parquet] [--rounds 5] [--rows 1000000] [--tiny] [--results FOLDER]
+
+A case has a claim, peers and a store. All of its sides run once and must have the same answer; then they run in turns.
+A file of results, one for each group of cases, has all samples, what they were measured with, and the load of the machine;
+`tests/pages.py --write` makes the tables and the plot of the page from the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import cases
+from cases.data import TINY, Size
+from side_by_side import Case, run
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benches" / "results"
+PACKAGES = ("pennon", "pylance", "duckdb", "polars", "deltalake", "pyiceberg", "moto", "numpy", "pyarrow")
+
+
+def git(*arguments: str) -> str | None:
+    """What git prints, or none where there is no repository."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def first(path: str, start: str) -> str | None:
+    """The rest of the first line of a file that starts so."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.removeprefix(start).strip(' \t:="') for line in lines if line.startswith(start)), None)
+
+
+def file_system(folder: str) -> str | None:
+    """The kind of the file system that has a folder."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return None
+    found = [(len(at), kind) for at, kind in mounts if Path(folder).resolve().is_relative_to(at)]
+    return max(found)[1] if found else None
+
+
+def machine() -> dict[str, Any]:
+    """What the machine is, without its name."""
+    return {
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "processor": first("/proc/cpuinfo", "model name") or platform.machine(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()}, {first('/etc/os-release', 'PRETTY_NAME') or platform.release()}",
+        "file_system": file_system(tempfile.gettempdir()),
+    }
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def measured(case: Any, rounds: int) -> dict[str, Any]:
+    """The case and its samples."""
+    result = {"name": case.name, "claim": case.claim, "store": case.store}
+    if isinstance(case, Case):
+        result |= {"absent": dict(case.absent), "repeat": case.repeat, "seconds": run(case, rounds)}
+        if case.counts:
+            result["counts"] = case.counts
+    else:
+        result |= case.measure(rounds)
+    return result | {"load": round(os.getloadavg()[0], 2)}
+
+
+def measure(name: str, size: Size, rounds: int) -> dict[str, Any]:
+    """The results of a group, in a folder of its own."""
+    group = cases.group(name)
+    root = Path(tempfile.mkdtemp(prefix="figures-"))
+    results = []
+    begin, load = time.monotonic(), os.getloadavg()
+    try:
+        for case in group.cases(root, size):
+            results.append(measured(case, rounds))
+            print(line(results[-1]), flush=True)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return {
+        "group": name,
+        "title": group.TITLE,
+        "peers": list(group.PEERS),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": git("rev-parse", "HEAD"),
+        "modified": bool(git("status", "--porcelain", "--untracked-files=no", ":!benches/results", ":!docs")),
+        "machine": machine(),
+        "versions": versions(),
+        "size": dataclasses.asdict(size),
+        "rounds": rounds,
+        "load_before": [round(value, 2) for value in load],
+        "load_after": [round(value, 2) for value in os.getloadavg()],
+        "took_seconds": round(time.monotonic() - begin, 1),
+        "cases": results,
+    }
+
+
+def line(result: dict[str, Any]) -> str:
+    """What a case took, for who waits."""
+    if "seconds" not in result:
+        return result["claim"]
+    medians = {side: statistics.median(times) * 1e3 for side, times in result["seconds"].items()}
+    return f"{result['claim']:<100} " + ", ".join(f"{side} {time_:.2f} ms" for side, time_ in medians.items())
+
+
+def dumped(results: dict[str, Any]) -> str:
+    """JSON with lists of numbers on one line, so that a change of a case is a change of its lines."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.4g}")
+        if isinstance(value, dict):
+            return {key: rounded(item) for key, item in value.items()}
+        return [rounded(item) for item in value] if isinstance(value, list) else value
+
+    def laid_out(value: Any, indent: str) -> str:
+        is_deep = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
+        if not value or not is_deep:
+            return json.dumps(value)
+        inner = indent + "  "
+        if isinstance(value, list):
+            return "[\n" + ",\n".join(inner + laid_out(item, inner) for item in value) + f"\n{indent}]"
+        items = (f"{inner}{json.dumps(key)}: {laid_out(item, inner)}" for key, item in value.items())
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+
+    return laid_out(rounded(results), "") + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(cases.GROUPS), help="groups, with commas")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="of the large tables; 1,000,000 if not given")
+    parser.add_argument("--tiny", action="store_true", help="compares answers; the times say nothing")
+    parser.add_argument("--results", type=Path, help="a folder; not written with --tiny if not given")
+    args = parser.parse_args()
+    wanted = args.only.split(",")
+    if unknown := set(wanted) - set(cases.GROUPS):
+        parser.error(f"no group {', '.join(sorted(unknown))}, there are {', '.join(cases.GROUPS)}")
+    if args.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    size = TINY if args.tiny else Size()
+    if args.rows:
+        size = dataclasses.replace(size, rows=args.rows)
+    folder = args.results or (None if args.tiny else RESULTS)
+    for name in wanted:
+        results = measure(name, size, args.rounds)
+        print(f"{name} took {results['took_seconds']:.0f} s", flush=True)
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.json").write_text(dumped(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
