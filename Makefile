@@ -53,6 +53,7 @@ help:
 	@echo "make check   lints, the site, clippy, rustdoc, stubs, licences"
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
+	@echo "make figures  those of docs/performance.md: pylance, DuckDB, Polars, delta-rs, pyiceberg; ARGS='--only pylance'"
 	@echo "make docs    the site, in .build/site"
 	@echo "make docs-browser  the site in Chromium: pages render, the search finds"
 	@echo "make docs-rust  Rust documentation in target/doc"
@@ -237,7 +238,6 @@ audit: .build/audit/.installed | toolchain
 .PHONY: bench
 bench: export PYTHONPATH = $(CURDIR)/.build/shipped
 bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
-	$(PY) benches/python/compare.py
 	$(PY) benches/python/commits.py
 	$(PY) benches/python/datafile.py
 	$(PY) benches/python/memory.py
@@ -255,6 +255,12 @@ bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"
 	$(PY) benches/peers/table.py "$(PEERS)/criterion"
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) run --release --locked --quiet --target-dir "$(PEERS)"
+
+# Writes benches/results, then the tables and the plot of docs/performance.md. The wheel that is shipped is measured.
+.PHONY: figures
+figures: .build/figures/.installed $(VENV)/.wheel $(VENV)/.test
+	.build/figures/bin/python benches/python/figures.py $(ARGS)
+	$(PY) tests/pages.py --write
 
 # Broken links and references are errors. It reads the sources and needs no build.
 .PHONY: docs
@@ -321,6 +327,13 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' || { echo "the site needs Python 3.11.5 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PY) -m venv .build/docs
 	.build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
+.build/figures/.installed: benches/python/requirements.txt requirements/constraints.txt dist/.built | $(VENV)/.made
+	rm -rf .build/figures
+	$(PY) -m venv .build/figures
+	.build/figures/bin/python -m pip install --quiet --disable-pip-version-check -r benches/python/requirements.txt
+	.build/figures/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
 	@touch $@
 
 .build/docs/.browser: requirements/browser.txt requirements/constraints.txt | .build/docs/.installed

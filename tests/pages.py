@@ -4,7 +4,8 @@
     python tests/pages.py --write    writes them
 
 A part lies between `<!-- begin: NAME -->` and `<!-- end -->`. Storage options are read from the source, functions
-are those of the DataFusion that Pennon is built with, as far as Pennon plans them; types are tried.
+are those of the DataFusion that Pennon is built with, as far as Pennon plans them; types are tried. Figures, and
+the plot of them, are those of `benches/results`: `figure_pages.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import figure_pages
 import pennon
 import pyarrow as pa
 
@@ -375,7 +377,10 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("types.md", "types"): types_part,
     ("guides/many-writers.md", "conflicts"): conflicts_part,
     ("reference/index.md", "examples"): share_part,
+    **figure_pages.PARTS,
 }
+# Files that are made as a whole.
+FILES = figure_pages.FILES
 
 
 def stale() -> dict[Path, str]:
@@ -388,7 +393,8 @@ def stale() -> dict[Path, str]:
         assert pattern.search(text), f"{name} has no part {part!r}"
         made = make()
         wanted[page] = pattern.sub(lambda _, made=made: made, text, count=1)
-    return {page: text for page, text in wanted.items() if page.read_text() != text}
+    wanted |= {DOCS / name: make() for name, make in FILES.items()}
+    return {page: text for page, text in wanted.items() if not page.exists() or page.read_text() != text}
 
 
 def main() -> int:
@@ -397,6 +403,7 @@ def main() -> int:
     for page, text in pages.items():
         print(f"{page.relative_to(ROOT)} is not current: run tests/pages.py --write")
         if "--write" in sys.argv:
+            page.parent.mkdir(exist_ok=True)
             page.write_text(text)
     return int(bool(pages) and "--write" not in sys.argv)
 

@@ -1,10 +1,11 @@
-"""The figures of `docs/performance.md`: runs the cases of `cases/` and writes what was measured to `benches/results`.
+"""The figures of `docs/performance.md`: runs the cases of `cases/` and writes what was measured to
+`benches/results`.
 
-    python benches/python/figures.py [--only pylance,parquet] [--rounds 5] [--rows 1000000] [--tiny] [--results FOLDER]
+    python benches/python/figures.py [--only pylance,parquet] [--rounds 5] [--rows 1000000] [--tiny] [--results DIR]
 
-A case has a claim, peers and a store. All of its sides run once and must have the same answer; then they run in turns.
-A file of results, one for each group of cases, has all samples, what they were measured with, and the load of the machine;
-`tests/pages.py --write` makes the tables and the plot of the page from the files.
+A case has a claim, peers and a store. All of its sides run once and must have the same answer; then they run in
+turns. A file of results, one for each group of cases, has all samples, what they were measured with, and the load
+of the machine; `tests/pages.py --write` makes the tables and the plot of the page from the files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +72,11 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    installed = {(distribution.name or "").lower(): distribution.version for distribution in distributions()}
+    return {
+        "python": platform.python_version(),
+        **{name: installed[name] for name in PACKAGES if name in installed},
+    }
 
 
 def measured(case: Any, rounds: int) -> dict[str, Any]:
@@ -141,7 +140,9 @@ def dumped(results: dict[str, Any]) -> str:
         return [rounded(item) for item in value] if isinstance(value, list) else value
 
     def laid_out(value: Any, indent: str) -> str:
-        is_deep = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
+        is_deep = isinstance(value, dict) or (
+            isinstance(value, list) and any(isinstance(item, dict) for item in value)
+        )
         if not value or not is_deep:
             return json.dumps(value)
         inner = indent + "  "

@@ -1,10 +1,10 @@
 """Pennon against the reference on an S3 server that adds some milliseconds to each request.
 
 Each operation runs in a fresh process on a table of 200,000 rows, ten fragments and twenty versions, five with
-deletion files, which each side has written itself, or on a copy of it if it changes the table; those of indices on one
-with a B-tree and two indices over vectors. Both sides take turns; their answers are compared. A line
-shows requests and rounds (requests that had to wait for one another), megabytes, the median time, and the requests
-by method. Last comes the bandwidth of a scan; see `bandwidth.py`.
+deletion files, which each side has written itself, or on a copy of it if it changes the table; those of indices on
+one with a B-tree and two indices over vectors. Both sides take turns; their answers are compared. A line shows
+requests and rounds (requests that had to wait for one another), megabytes, the median time, and the requests by
+method. Last comes the bandwidth of a scan; see `bandwidth.py`.
 
     python benches/python/object_store.py [--rounds 5] [--delays 0,30,100] [--only take,bandwidth] [--json FILE]
 """
@@ -146,7 +146,17 @@ INDEXED: dict[str, Callable[[Any], object]] = {
     "ivf_pq": lambda table: nearest(table, "codes", refine_factor=4),
 }
 OPERATIONS |= INDEXED
-READS = {"open", "open_at", "take", "take_ids", "scan_column", "scan_all", "filter_point", "filter_range", "versions"}
+READS = {
+    "open",
+    "open_at",
+    "take",
+    "take_ids",
+    "scan_column",
+    "scan_all",
+    "filter_point",
+    "filter_range",
+    "versions",
+}
 READS |= INDEXED.keys()
 
 

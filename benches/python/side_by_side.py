@@ -1,8 +1,9 @@
-"""What the comparisons share: a claim has two sides or more, which take turns; the figure is the ratio of the medians.
+"""What the comparisons share: a claim has two sides or more, which take turns; the figure is the ratio of the
+medians.
 
-Before any time is taken each side runs once, and the answers of all sides must be equal. The ratio that scripts print
-is Pennon's time divided by that of the other side: below 1 is faster; `figures.py` writes the times, of which pages
-show the other ratio. Absolute times of a shared machine vary a lot and are only shown next to the ratio.
+Before any time is taken each side runs once, and the answers of all sides must be equal. The ratio that scripts
+print is Pennon's time divided by that of the other side: below 1 is faster; `figures.py` writes the times, of which
+pages show the other ratio. Absolute times of a shared machine vary a lot and are only shown next to the ratio.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -39,9 +41,9 @@ class Measured:
 class Case:
     """A claim: the actions of its sides, of which Pennon's is the first, and the number of repeats within a round.
 
-    `prepare` makes what an action of a side is called with, before each of its runs and outside of the time; without
-    it actions have no parameter. `answer` returns the answer of a side after its action has run, if the action does
-    not return it; it gets what the action got.
+    `prepare` makes what an action of a side is called with, before each of its runs and outside of the time;
+    without it actions have no parameter. The answer of a side is what its action returns, or `value` of it; or what
+    `answer` finds after the action has run, which gets what the action got; or both of these.
     """
 
     group: str
@@ -50,8 +52,9 @@ class Case:
     repeat: int = 1
     answer: Callable[..., object] | None = None
     prepare: Callable[[str], object] | None = None
-    # For `figures.py`: the key of the case in results, where the data is, why a peer has no side, and what the actions
-    # counted, for each side.
+    value: Callable[[Any], object] | None = None
+    # For `figures.py`: the key of the case in results, where the data is, why a peer has no side, and what the
+    # actions of each side counted.
     name: str = ""
     store: str = "local disk, warm"
     absent: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -68,22 +71,34 @@ def action_of(case: Case, side: str) -> tuple[object, object, float]:
     return given, returned, returned.seconds if isinstance(returned, Measured) else taken
 
 
-def answered(case: Case, side: str) -> object:
-    """The answer of a side, from a run that is not counted."""
-    given, returned, _ = action_of(case, side)
-    if isinstance(returned, Measured):
-        return returned.answer
-    if case.answer is None:
-        return returned
-    del returned
+def found_by(case: Case, side: str, given: object) -> object:
+    """What `answer` finds."""
+    assert case.answer is not None
     return case.answer(side) if case.prepare is None else case.answer(side, given)
 
 
 def run(case: Case, rounds: int) -> dict[str, list[float]]:
-    """Seconds of all rounds of each side, after the answers were compared."""
-    check_equal(case.claim, {side: answered(case, side) for side in case.sides})
+    """Seconds of all rounds of each side, after the answers were compared.
+
+    The answers are of a run that is not counted, unless the action takes its own time: then nothing was warmed up.
+    """
     times: dict[str, list[float]] = {side: [] for side in case.sides}
-    for number in range(rounds):
+    answers: dict[str, object] = {}
+    for side in case.sides:
+        given, returned, _ = action_of(case, side)
+        if isinstance(returned, Measured):
+            times[side].append(returned.seconds)
+            answers[side] = returned.answer
+        else:
+            value = returned if case.value is None else case.value(returned)
+            del returned
+            answers[side] = value if case.answer is None else found_by(case, side, given)
+            if case.answer is not None and case.value is not None:
+                answers[side] = None if value is None else (value, answers[side])
+    check_equal(case.claim, answers)
+    del answers
+    counted = min(map(len, times.values()))
+    for number in range(counted, rounds):
         order = list(case.sides)
         turn = number // 2 % len(order)
         order = order[turn:] + order[:turn]

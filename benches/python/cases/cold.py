@@ -92,7 +92,7 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
             claim,
             {side: lambda _, a=action: a() for side, action in sides.items()},
             prepare=cooled,
-            answer=lambda side, _: contents(arrow(sides[side]())),
+            value=lambda found: contents(arrow(found)),
             name=name,
             store="local disk, pages dropped",
         )

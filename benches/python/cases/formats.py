@@ -1,7 +1,8 @@
-"""Changes and time travel, next to delta-rs (`deltalake`) and pyiceberg with a catalog in SQLite, both without a JVM.
+"""Changes and time travel, next to delta-rs (`deltalake`) and pyiceberg with a catalog in SQLite, both without a
+JVM.
 
-Each run that changes a table gets a new one. None of the sides syncs. Neither peer writes deletion vectors: they write
-the files again that have a row to delete. Times of the first version are those of a read to Arrow.
+Each run that changes a table gets a new one. None of the sides syncs. Neither peer writes deletion vectors: they
+write the files again that have a row to delete. Times of the first version are those of a read to Arrow.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Tables:
     def __init__(self, root: Path, data: pa.Table) -> None:
         self.root, self.data = root, data
         (root / "warehouse").mkdir()
-        self.catalog = SqlCatalog("figures", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse")
+        self.catalog = SqlCatalog(
+            "figures", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse"
+        )
         self.catalog.create_namespace("figures")
         self.last = ""
 
@@ -127,7 +130,7 @@ def travelling(tables: Tables, rows: int) -> Iterator[Case]:
         "pyiceberg": lambda: tables.catalog.load_table(name).scan(snapshot_id=first).to_arrow(),
     }
     claim = f"open and read the version before the newest, {rows:,} rows"
-    yield Case("formats", claim, sides, answer=lambda side: contents(plain(sides[side]())), name="travel")
+    yield Case("formats", claim, sides, value=lambda found: contents(plain(found)), name="travel")
     feed = {"pennon": lambda: handles["pennon"].changes(1).read_all().num_rows}
     claim = f"change feed of a delete of 10 % of {rows:,} rows"
     yield Case("formats", claim, feed, absent=FEED, name="changes")

@@ -1,7 +1,7 @@
 """What row identity costs: bytes of the newest manifest and the time of takes while a table is updated.
 
-Each update changes scattered rows, so that rows move. Both libraries have a table with stable row ids, and one without:
-there, a row has another address after each update, which is looked up outside of the time.
+Each update changes scattered rows, so that rows move. Both libraries have a table with stable row ids, and one
+without: there, a row has another address after each update, which is looked up outside of the time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TAKEN = 10
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """A claim about how figures grow: `measure` returns the points, and for each measure and side its samples there."""
+    """A claim about how figures grow: `measure` returns the points, and of each measure the samples there."""
 
     group: str
     claim: str
@@ -66,7 +66,8 @@ class Series:
         wanted = order[: TAKEN * each : each].tolist()
         points = sorted({round(updates * at / POINTS) for at in range(POINTS + 1)})
         found: dict[str, Any] = {
-            measure: {side: [] for side in SIDES} for measure in ("manifest_bytes", "take_seconds", "update_seconds")
+            measure: {side: [] for side in SIDES}
+            for measure in ("manifest_bytes", "take_seconds", "update_seconds")
         }
         for done in range(updates + 1):
             if done in points:
@@ -80,7 +81,9 @@ class Series:
                 found["update_seconds"][side].append([time.perf_counter() - begin])
         return {"points": points, "measures": found}
 
-    def look(self, opened: Any, uris: dict[str, str], wanted: list[int], rounds: int, found: dict[str, Any]) -> None:
+    def look(
+        self, opened: Any, uris: dict[str, str], wanted: list[int], rounds: int, found: dict[str, Any]
+    ) -> None:
         """Measures all sides after the same number of updates; their answers are compared first."""
         ids = {side: wanted if stable else addresses(opened(side), wanted) for side, (_, stable) in SIDES.items()}
         answers = {side: taken(opened(side)._take_rows(ids[side])) for side in SIDES}
@@ -109,7 +112,7 @@ def taken(found: pa.Table) -> list[tuple[int, int]]:
 def cases(root: Path, size: Size) -> Iterator[Series]:
     each = max(1, size.small_rows // 4_000)
     claim = (
-        f"{size.updates} updates of {each} scattered rows of {size.small_rows:,}: the newest manifest, and open and take "
-        f"{TAKEN} rows by id"
+        f"{size.updates} updates of {each} scattered rows of {size.small_rows:,}: the newest manifest, and open "
+        f"and take {TAKEN} rows by id"
     )
     yield Series("identity", claim, "identity", "local disk, warm", root, size)

@@ -1,9 +1,10 @@
-"""Reads, next to DuckDB and Polars over a Parquet file: each in the way that was the fastest of those that were tried.
+"""Reads, next to DuckDB and Polars over a Parquet file: each in the way that was the fastest of those that were
+tried.
 
-The file has row groups of 122,880 rows, which are DuckDB's, and no more compression than pyarrow's default. DuckDB and
-Pennon return Arrow tables, Polars its data frames. Rows are taken by key, since Parquet has no row ids: DuckDB by a semi
-join with the keys (by `IN` and by row numbers it took longer), Polars by `is_in` (by a semi join, a row index or `gather`
-it took longer).
+The file has row groups of 122,880 rows, which are DuckDB's, and no more compression than pyarrow's default. DuckDB
+and Pennon return Arrow tables, Polars its data frames. Rows are taken by key, since Parquet has no row ids: DuckDB
+by a semi join with the keys (by `IN` and by row numbers it took longer), Polars by `is_in` (by a semi join, a row
+index or `gather` it took longer).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
     what = f"{rows:,} rows"
 
     def case(name: str, claim: str, sides: dict[str, Callable[[], Any]]) -> Case:
-        return Case("parquet", claim, sides, answer=lambda side: contents(arrow(sides[side]())), name=name)
+        return Case("parquet", claim, sides, value=lambda found: contents(arrow(found)), name=name)
 
     yield case(
         "scan",

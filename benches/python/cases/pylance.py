@@ -1,7 +1,8 @@
-"""The verbs of tables, next to `pylance`: each side on tables that it wrote, with stable row ids and without syncing.
+"""The verbs of tables, next to `pylance`: each side on tables that it wrote, with stable row ids and without
+syncing.
 
-Pennon finds a manifest again that a handle of the process has; `pylance` does so in a `Session`, which all of its calls
-here share. A case that changes a table does so on a copy whose data files are links.
+Pennon finds a manifest again that a handle of the process has; `pylance` does so in a `Session`, which all of its
+calls here share. A case that changes a table does so on a copy whose data files are links.
 """
 
 from __future__ import annotations
@@ -81,9 +82,7 @@ def opening(root: Path, size: Size) -> Iterator[Case]:
         ("open", "nothing cached", {"pennon": {"metadata_cache_size_bytes": 0}, "pylance": {}}, 3),
         ("open_again", "again, with a shared `Session`", {"pennon": {}, "pylance": {"session": session}}, 50),
     ):
-        sides = {
-            side: lambda s=side, g=settings: LIBRARIES[s].dataset(uri, **g[s]).version for side in LIBRARIES
-        }
+        sides = {side: lambda s=side, g=settings: LIBRARIES[s].dataset(uri, **g[s]).version for side in LIBRARIES}
         yield Case("pylance", f"open a table of {size.fragments:,} fragments, {how}", sides, repeat, name=name)
 
 
@@ -95,7 +94,12 @@ def reading(tables: Tables, size: Size) -> Iterator[Case]:
     def scan(name: str, claim: str, of: dict[str, Any] = handles, **options: Any) -> Case:
         sides = tables.sides(lambda side: drain(of[side], **options))
         return Case(
-            "pylance", claim, sides, answer=lambda side: sampled(of[side].to_batches(**options)), name=name
+            "pylance",
+            claim,
+            sides,
+            answer=lambda side: sampled(of[side].to_batches(**options)),
+            value=int,
+            name=name,
         )
 
     yield scan("scan", f"scan {what}")
@@ -121,7 +125,9 @@ def taking(root: Path, tables: Tables, size: Size) -> Iterator[Case]:
     lance.write_dataset(table(size.rows), uri, enable_stable_row_ids=True, max_rows_per_file=-(-size.rows // 10))
     lance.dataset(uri).update({"text": "'moved'"}, where=f"key < {moved}")
     ids = lance.dataset(uri).to_table(columns=["id"], filter=f"key < {moved}")["id"].to_pylist()[:10]
-    claim = f"open, nothing cached, and take {len(ids)} rows by id that an update moved with {moved:,} of {size.rows:,}"
+    claim = (
+        f"open, nothing cached, and take {len(ids)} rows by id that an update moved with {moved:,} of {size.rows:,}"
+    )
     cold = {"pennon": {"metadata_cache_size_bytes": 0}, "pylance": {}}
     sides = tables.sides(lambda side: LIBRARIES[side].dataset(uri, **cold[side])._take_rows(ids))
     yield Case("pylance", claim, sides, name="take_moved")
@@ -136,6 +142,7 @@ def writing(root: Path, tables: Tables, data: pa.Table) -> Iterator[Case]:
         LIBRARIES[side].write_dataset(data, uri, **(UNSYNCED if side == "pennon" else {}))
 
     def written(side: str, uri: str) -> object:
+        del side
         return sampled(lance.dataset(uri).to_batches())
 
     sides = {side: lambda uri, s=side: write(s, uri) for side in LIBRARIES}
@@ -148,9 +155,7 @@ def writing(root: Path, tables: Tables, data: pa.Table) -> Iterator[Case]:
         LIBRARIES[side].write_dataset(small, handle.uri, mode="append", **tables.settings[side])
 
     appends = {side: lambda handle, s=side: append(s, handle) for side in LIBRARIES}
-    yield Case(
-        "pylance", "append 10 rows", appends, repeat=3, prepare=tables.copy, answer=left, name="append"
-    )
+    yield Case("pylance", "append 10 rows", appends, repeat=3, prepare=tables.copy, answer=left, name="append")
 
 
 def changing(root: Path, tables: Tables, data: pa.Table, size: Size) -> Iterator[Case]:
@@ -160,9 +165,7 @@ def changing(root: Path, tables: Tables, data: pa.Table, size: Size) -> Iterator
         "update", f"update 1 % of the rows, {scattered}", lambda t: t.update({"value": "value + 1"}, "value < 0.01")
     )
     yield update
-    yield tables.changing(
-        "delete", f"delete 0.1 % of the rows, {scattered}", lambda t: t.delete("value < 0.001")
-    )
+    yield tables.changing("delete", f"delete 0.1 % of the rows, {scattered}", lambda t: t.delete("value < 0.001"))
     changed = source(max(2, rows // 100), rows)
 
     def upsert(handle: Any) -> object:
@@ -184,7 +187,7 @@ def changing(root: Path, tables: Tables, data: pa.Table, size: Size) -> Iterator
         ),
     }
     claim = f"change feed of an update of 1 % of {rows:,} rows: `changes`, `delta`"
-    yield Case("pylance", claim, feeds, answer=lambda side: contents(feeds[side]()), name="changes")
+    yield Case("pylance", claim, feeds, value=contents, name="changes")
 
     fragments = Tables(root, "fragments", data, -(-rows // size.compacted))
     yield fragments.changing(
@@ -206,8 +209,4 @@ def searching(tables: Tables, size: Size) -> Iterator[Case]:
         ("btree_in", f"`IN` of {size.taken:,} keys of {size.rows:,} by a B-tree", f"key IN ({wanted})", 1),
     ):
         sides = tables.sides(lambda side, w=where: handles[side].to_table(filter=w))
-
-        def found(side: str, sides: dict[str, Callable[[], Any]] = sides) -> object:
-            return contents(sides[side]())
-
-        yield Case("pylance", claim, sides, repeat, answer=found, name=name)
+        yield Case("pylance", claim, sides, repeat, value=contents, name=name)

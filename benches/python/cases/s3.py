@@ -1,6 +1,8 @@
-"""Reads from the S3 server of `late_store.py`, which adds 30 ms to each request; tables and processes of `object_store.py`.
+"""Reads from the S3 server of `late_store.py`, which adds 30 ms to each request; tables and processes of
+`object_store.py`.
 
-Each run is in a process of its own, which has imported what it needs before the time begins; opening is in the time.
+Each run is in a process of its own, which has imported what it needs before the time begins; opening is in the
+time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What it costs that an acknowledged commit survives a power cut: Pennon with `durability="full"`, and with "os"."""
+"""What it costs that an acknowledged commit survives a power cut: Pennon with `durability="full"` and "os"."""
 
 from __future__ import annotations
 
@@ -43,6 +43,4 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
         lambda t: t.insert(many, max_rows_per_file=1),
     )
     yield case("update", "update one row", lambda t: t.update({"value": "2.0"}, "id = 7"))
-    yield case(
-        "delete", f"delete 0.1 % of {rows:,} rows in 10 fragments", lambda t: t.delete("value < 0.001")
-    )
+    yield case("delete", f"delete 0.1 % of {rows:,} rows in 10 fragments", lambda t: t.delete("value < 0.001"))

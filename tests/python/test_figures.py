@@ -1,0 +1,244 @@
+"""The figures of `docs/performance.md`: every case runs at a tiny size and its sides agree, one whose sides differ
+fails, the results that are checked in are those of the cases, and name no machine and no path."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import figure_pages
+import polars
+import pyarrow as pa
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHES = ROOT / "benches" / "python"
+sys.path.append(str(BENCHES))  # scripts, which import each other
+
+import cases  # noqa: E402
+import figures  # noqa: E402
+from cases.data import TINY  # noqa: E402
+from side_by_side import Case, Measured, check_equal, run  # noqa: E402
+
+# What `make figures` installs, and the tests do not.
+OPTIONAL = {"formats": ("deltalake", "pyiceberg")}
+
+
+def group(name: str) -> Any:
+    """The module of a group, if its peers are installed."""
+    for peer in OPTIONAL.get(name, ()):
+        pytest.importorskip(peer, reason="`make figures` installs it")
+    return cases.group(name)
+
+
+def named(*slow: str) -> Any:
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in cases.GROUPS]
+    )
+
+
+@named("s3")
+def test_every_case_runs_and_its_sides_agree(name: str) -> None:
+    group(name)
+    found = figures.measure(name, TINY, 1)
+    assert found["peers"]
+    for case in found["cases"]:
+        assert case["claim"]
+        assert case["store"]
+        if "seconds" in case:
+            sides = {*case["seconds"], *case["absent"]}
+            assert sides == {"pennon", *found["peers"]}
+            assert all(len(times) == 1 and times[0] > 0 for times in case["seconds"].values())
+    recorded = figure_pages.results(name)
+    of_size = "s3" if TINY.operations != figures.Size().operations else ""
+    names = [case["name"] for case in recorded["cases"]]
+    assert names[: len(found["cases"])] == [case["name"] for case in found["cases"]]
+    assert name == of_size or len(names) == len(found["cases"])
+
+
+def broken(case: Case, action: Callable[..., Any]) -> Callable[..., Any]:
+    """An action that returns a row less, or changes nothing."""
+
+    def run(*given: Any) -> Any:
+        if case.value is None and case.answer is not None:
+            return None
+        found = action(*given)
+        return found.slice(1) if isinstance(found, pa.Table | polars.DataFrame) else found + 1
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["pylance", "parquet", "formats", "cold", "synced"])
+def test_a_case_whose_sides_differ_fails(name: str, tmp_path: Path) -> None:
+    count = 0
+    for case in group(name).cases(tmp_path, TINY):
+        # Copies of a table from before a write have nothing to compare it with.
+        for side in [side for side in case.sides if len(case.sides) > 1 and side != "pennon"]:
+            sides = {**case.sides, side: broken(case, case.sides[side])}
+            with pytest.raises((AssertionError, OSError, ValueError), match=r"differ|not found|does not exist"):
+                run(dataclasses.replace(case, sides=sides), 1)
+            count += 1
+    assert count >= 4
+
+
+def test_rows_that_an_address_misses_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = cases.group("identity")
+    monkeypatch.setattr(identity, "addresses", lambda handle, wanted: list(range(len(wanted))))
+    (series,) = identity.cases(tmp_path, TINY)
+    with pytest.raises(AssertionError, match="answers differ"):
+        series.measure(1)
+
+
+# How sides run.
+
+
+def sides(log: list[str], *names: str) -> dict[str, Callable[[], object]]:
+    return {name: lambda n=name: log.append(n) or 1 for name in names}
+
+
+def test_sides_take_turns() -> None:
+    log: list[str] = []
+    times = run(Case("g", "claim", sides(log, "pennon", "a")), 4)
+    assert [len(list_) for list_ in times.values()] == [4, 4]
+    assert "".join(name[0] for name in log) == "pa" + "pa" + "ap" + "ap" + "pa"
+
+
+def test_preparing_is_not_timed() -> None:
+    import time
+
+    def prepare(side: str) -> str:
+        time.sleep(0.02)
+        return side
+
+    times = run(Case("g", "claim", {"pennon": lambda _: 1, "a": lambda _: 1}, prepare=prepare), 2)
+    assert all(seconds < 0.01 for list_ in times.values() for seconds in list_)
+
+
+def test_an_action_may_take_its_own_time() -> None:
+    case = Case("g", "claim", {"pennon": lambda: Measured(2.0, 1), "a": lambda: Measured(3.0, 1)})
+    assert run(case, 3) == {"pennon": [2.0] * 3, "a": [3.0] * 3}
+    case = Case("g", "claim", {"pennon": lambda: Measured(2.0, 1), "a": lambda: Measured(3.0, 2)})
+    with pytest.raises(AssertionError, match="claim: the answers differ, found 1 of pennon and 2 of a"):
+        run(case, 3)
+
+
+def test_no_answer_is_no_agreement() -> None:
+    with pytest.raises(AssertionError, match="no answer to compare"):
+        check_equal("claim", {"pennon": None, "a": None})
+
+
+def test_modules_of_cases_import_their_peers_at_once() -> None:
+    """So that no time has an import in it; those of `s3` import in a process of their own, before its time."""
+    for path in (BENCHES / "cases").glob("*.py"):
+        inner = re.findall(r"^ +(?:import|from) .*$", path.read_text(), re.MULTILINE)
+        assert inner == [], path.name
+
+
+# Results.
+
+
+def recorded() -> Iterator[tuple[Path, dict[str, Any]]]:
+    for name in cases.GROUPS:
+        path = figure_pages.RESULTS / f"{name}.json"
+        yield path, json.loads(path.read_text())
+
+
+def test_results_are_complete() -> None:
+    assert {path.stem for path in figure_pages.RESULTS.iterdir()} == set(cases.GROUPS)
+    for path, found in recorded():
+        assert found["group"] == path.stem
+        assert re.fullmatch(r"[0-9a-f]{40}", found["commit"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", found["date"])
+        assert {"cores", "processor", "memory_bytes", "system", "file_system"} == found["machine"].keys()
+        assert {"python", "pennon", *(peer for peer in found["peers"] if peer != "pennon_unsynced")} <= found[
+            "versions"
+        ].keys()
+        assert found["rounds"] >= 5
+        for case in found["cases"]:
+            for samples in case.get("seconds", {}).values():
+                assert len(samples) == found["rounds"]
+
+
+def test_results_name_no_machine_and_no_path() -> None:
+    for path, _ in recorded():
+        text = path.read_text()
+        assert not re.search(r"/(tmp|home|root|Users|work|var|dev)\b", text), path.name
+        node = platform.node()
+        assert len(node) < 5 or node not in text
+
+
+def test_the_size_of_results_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys, "argv", ["figures.py", "--tiny", "--rounds=1", "--only=synced", f"--results={tmp_path}"]
+    )
+    assert figures.main() == 0
+    found = json.loads((tmp_path / "synced.json").read_text())
+    assert found["size"]["rows"] == TINY.rows
+    assert figure_pages.group_part(found).startswith("| case | Pennon, synced | Pennon, unsynced |")
+
+
+def test_unknown_groups_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["figures.py", "--only=pylance,nothing"])
+    with pytest.raises(SystemExit):
+        figures.main()
+    assert "no group nothing, there are pylance, identity" in capsys.readouterr().err
+
+
+def test_what_is_installed_is_pinned() -> None:
+    pinned = (ROOT / "requirements" / "constraints.txt").read_text().lower()
+    lines = (BENCHES / "requirements.txt").read_text().splitlines()
+    for line in [line for line in lines if line and not line.startswith(("#", "-c"))]:
+        name = re.split(r"[\[=]", line)[0].lower()
+        assert "==" in line or re.search(rf"^{re.escape(name)}==", pinned, re.MULTILINE), line
+
+
+def test_cold_files_are_not_in_memory(tmp_path: Path) -> None:
+    cold = cases.group("cold")
+    path = tmp_path / "file"
+    path.write_bytes(bytes(1 << 20))
+    assert cold.resident(path) == 1
+    cold.drop(path)
+    if figures.file_system(str(tmp_path)) != "tmpfs":
+        assert cold.resident(path) <= cold.REMAINING
+
+
+# The page.
+
+
+def test_ratios_say_how_many_times_faster() -> None:
+    assert figure_pages.times(1.0, 2.5) == "2.5"
+    assert figure_pages.times(0.001, 0.2) == "200"
+    assert figure_pages.times(2.0, 1.0) == "**0.50**"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(1.5, "1.5 s"), (0.0123, "12.3 ms"), (0.5e-6, "0.50 µs"), (0.00042, "420 µs"), (0.0, "0 µs")],
+)
+def test_times_have_units(seconds: float, shown: str) -> None:
+    assert figure_pages.duration(seconds) == shown
+
+
+def test_a_change_of_results_changes_the_page(tmp_path: Path) -> None:
+    found = figure_pages.results("pylance")
+    before = figure_pages.group_part(found)
+    case = found["cases"][0]
+    case["seconds"]["pennon"] = [value * 1e3 for value in case["seconds"]["pennon"]]
+    assert figure_pages.group_part(found) != before
+    assert case["claim"] in before
+    identity = figure_pages.results("identity")
+    plot = figure_pages.plot(identity)
+    identity["cases"][0]["measures"]["manifest_bytes"]["pennon"][-1] = [10**6]
+    assert figure_pages.plot(identity) != plot
+
+
+def test_importing_pages_needs_no_peer() -> None:
+    source = Path(importlib.import_module("figure_pages").__file__ or "").read_text()
+    assert not re.search(r"^(?:import|from) (?:pennon|lance|cases|figures)", source, re.MULTILINE)
