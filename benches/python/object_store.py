@@ -14,12 +14,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,22 +163,77 @@ READS = {
 READS |= INDEXED.keys()
 
 
-def child(side: str, operation: str, uri: str, options: str) -> None:
-    """One operation; prints its seconds, those of opening included, and the answer."""
+class Starter:
+    """A process that has imported what a side needs, and forks for each operation: imports take longer."""
+
+    def __init__(self, side: str) -> None:
+        command = [sys.executable, __file__, "--fork", side]
+        self.side = side
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, operation: str, uri: str, options: dict[str, str]) -> dict[str, Any]:
+        """What the operation printed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([operation, uri, options]) + "\n")
+        self.process.stdin.flush()
+        printed = self.process.stdout.readline()
+        if not printed.strip():
+            raise RuntimeError(f"{operation} of {self.side} failed, see above")
+        return json.loads(printed)
+
+    def stop(self) -> None:
+        self.process.communicate()
+
+
+@contextmanager
+def starters() -> Iterator[dict[str, Starter]]:
+    """One for each side."""
+    made = {side: Starter(side) for side in SIDES}
+    try:
+        yield made
+    finally:
+        for starter in made.values():
+            starter.stop()
+
+
+def fork(side: str) -> None:
+    """Forks for each line of the input, before any thread was started; an empty line is printed for a failure."""
     module = importlib.import_module(SIDES[side])
-    # Both import some of themselves when they first read a table.
+    importlib.import_module("pandas")
+    _ = module.dataset, module.write_dataset  # imports what they need
+    for line in sys.stdin:
+        number = os.fork()
+        if number == 0:
+            try:
+                child(module, *json.loads(line))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            sys.stdout.flush()
+            os._exit(0)
+        if os.waitpid(number, 0)[1]:
+            print(flush=True)
+
+
+def child(module: Any, operation: str, uri: str, options: dict[str, str]) -> None:
+    """One operation; prints its seconds, those of opening included, and the answer."""
+    # What a process loads and starts once.
     with tempfile.TemporaryDirectory() as directory:
         module.write_dataset(rows(0, 1), directory + "/t")
         module.dataset(directory + "/t").to_table()
     version = 5 if operation == "open_at" else None
     begin = time.perf_counter()
-    table = module.dataset(uri, version=version, storage_options=json.loads(options))
+    table = module.dataset(uri, version=version, storage_options=options)
     answer = OPERATIONS[operation](table)
     print(json.dumps({"seconds": time.perf_counter() - begin, "answer": answer}))
 
 
-def run(server: LateServer, side: str, operation: str, delay: float, number: int) -> tuple[float, object, Traffic]:
+def run(
+    server: LateServer, starter: Starter, operation: str, delay: float, number: int
+) -> tuple[float, object, Traffic]:
     """Seconds, answer and traffic of an operation on the side's table, or on a copy if it may change it."""
+    side = starter.side
     prefix = f"{side}/{'indexed' if operation in INDEXED else 'table'}"
     if operation not in READS:
         copied = f"{side}/{operation}-{delay:g}-{number}"
@@ -183,12 +241,7 @@ def run(server: LateServer, side: str, operation: str, delay: float, number: int
         copy(server, prefix, copied)
         prefix = copied
     server.delay(delay)
-    options = json.dumps(server.storage_options)
-    command = [sys.executable, __file__, "--child", side, operation, f"s3://{BUCKET}/{prefix}", options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{operation} of {side} failed:\n{done.stderr}")
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = starter.run(operation, f"s3://{BUCKET}/{prefix}", server.storage_options)
     return result["seconds"], result["answer"], server.traffic()
 
 
@@ -200,7 +253,9 @@ def copy(server: LateServer, source: str, target: str) -> None:
         s3.copy_object(Bucket=BUCKET, Key=to, CopySource={"Bucket": BUCKET, "Key": key})
 
 
-def compare(server: LateServer, operation: str, delay: float, rounds: int) -> dict[str, Any]:
+def compare(
+    server: LateServer, starting: dict[str, Starter], operation: str, delay: float, rounds: int
+) -> dict[str, Any]:
     """Medians of both sides in turns."""
     times: dict[str, list[float]] = {side: [] for side in SIDES}
     traffic: dict[str, Traffic] = {}
@@ -208,7 +263,7 @@ def compare(server: LateServer, operation: str, delay: float, rounds: int) -> di
     for number in range(rounds):
         order = list(SIDES) if number % 2 == 0 else list(reversed(SIDES))
         for side in order:
-            seconds, answers[side], traffic[side] = run(server, side, operation, delay, number)
+            seconds, answers[side], traffic[side] = run(server, starting[side], operation, delay, number)
             times[side].append(seconds)
         if answers["pennon"] != answers["reference"]:
             raise AssertionError(f"{operation}: the answers differ, found {answers}")
@@ -250,7 +305,7 @@ def main() -> None:
     results = []
     delays = [float(delay) for delay in args.delays.split(",")]
     operations = args.only.split(",")
-    with running() as server:
+    with starters() as starting, running() as server:
         if set(operations) & set(OPERATIONS):
             for side, module in SIDES.items():
                 uri = f"s3://{BUCKET}/{side}/table"
@@ -265,7 +320,7 @@ def main() -> None:
             for operation in operations:
                 if operation == "bandwidth":
                     continue
-                results.append(compare(server, operation, delay, args.rounds))
+                results.append(compare(server, starting, operation, delay, args.rounds))
                 print(line(results[-1]), flush=True)
         if "bandwidth" in operations:
             bandwidth.build(server)
@@ -278,7 +333,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        child(*sys.argv[2:])
+    if sys.argv[1:2] == ["--fork"]:
+        fork(*sys.argv[2:])
     else:
         main()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,7 @@ class Size:
 
 
 TINY = Size(
-    rows=2_000, small_rows=1_000, fragments=8, compacted=5, taken=20, updates=4, is_cold=False, operations=("open",)
+    rows=4_000, small_rows=4_000, fragments=8, compacted=5, taken=20, updates=4, is_cold=False, operations=("open",)
 )
 
 
@@ -55,14 +54,15 @@ def source(rows: int, table_rows: int) -> pa.Table:
 
 
 def contents(found: pa.Table) -> object:
-    """Names, number of rows, and every 997th row by key, whatever the order of the rows."""
-    ordered = found.select(["id", "value", "text", "key"]).sort_by("id")
-    return sampled(ordered.to_batches())
-
-
-def batches(found: Iterable[Any]) -> object:
-    """The same of a scan that has an order."""
-    return sampled(found)
+    """All values of our columns as a digest, and some rows to show, whatever the order of the rows."""
+    names = [name for name in ("id", "value", "text", "key") if name in found.column_names]
+    ordered = found.select(names).sort_by("id").combine_chunks()
+    digest = hashlib.sha256()
+    for name in names:
+        column = ordered[name]
+        is_text = pa.types.is_string(column.type)
+        digest.update("\n".join(column.to_pylist()).encode() if is_text else column.to_numpy().tobytes())
+    return names, sampled(ordered.to_batches()), digest.hexdigest()
 
 
 def picks(rows: int, count: int, times: int = 40) -> list[list[int]]:

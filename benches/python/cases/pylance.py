@@ -19,7 +19,7 @@ import pennon
 import pyarrow as pa
 from commits import large_manifest
 from rows import linked
-from side_by_side import Case, drain, sampled
+from side_by_side import Case, drain
 
 from cases.data import COLUMNS, UNSYNCED, Size, contents, picks, source, table
 
@@ -97,7 +97,7 @@ def reading(tables: Tables, size: Size) -> Iterator[Case]:
             "pylance",
             claim,
             sides,
-            answer=lambda side: sampled(of[side].to_batches(**options)),
+            answer=lambda side: contents(of[side].to_table(**options)),
             value=int,
             name=name,
         )
@@ -143,7 +143,7 @@ def writing(root: Path, tables: Tables, data: pa.Table) -> Iterator[Case]:
 
     def written(side: str, uri: str) -> object:
         del side
-        return sampled(lance.dataset(uri).to_batches())
+        return contents(lance.dataset(uri).to_table())
 
     sides = {side: lambda uri, s=side: write(s, uri) for side in LIBRARIES}
     claim = f"write {data.num_rows:,} rows of {COLUMNS}"

@@ -14,6 +14,7 @@ import lance
 import object_store
 import pennon
 from late_store import BUCKET, LateServer, running
+from object_store import Starter, starters
 from side_by_side import Case, Measured
 
 from cases.data import Size
@@ -33,18 +34,18 @@ CLAIMS = {
 def cases(root: Path, size: Size) -> Iterator[Case]:
     del root
     what = f"{object_store.ROWS:,} rows, {object_store.FRAGMENTS} fragments, 20 versions"
-    with running() as server:
+    with starters() as starting, running() as server:
         for side, library in SIDES.values():
             object_store.build(library, f"s3://{BUCKET}/{side}/table", server.storage_options)
         for operation in size.operations:
-            yield case(server, operation, f"{CLAIMS[operation]}: {what}")
+            yield case(server, starting, operation, f"{CLAIMS[operation]}: {what}")
 
 
-def case(server: LateServer, operation: str, claim: str) -> Case:
+def case(server: LateServer, starting: dict[str, Starter], operation: str, claim: str) -> Case:
     counts: dict[str, dict[str, int]] = {}
 
     def run(side: str) -> Measured:
-        seconds, answer, traffic = object_store.run(server, SIDES[side][0], operation, DELAY, 0)
+        seconds, answer, traffic = object_store.run(server, starting[SIDES[side][0]], operation, DELAY, 0)
         counts[side] = {"requests": traffic.requests, "rounds": traffic.rounds}
         return Measured(seconds, answer)
 
