@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,6 +200,7 @@ def starters() -> Iterator[dict[str, Starter]]:
 
 def fork(side: str) -> None:
     """Forks for each line of the input, before any thread was started; an empty line is printed for a failure."""
+    warnings.simplefilter("ignore")  # pylance warns of forks, which it does not bear once it has threads
     module = importlib.import_module(SIDES[side])
     importlib.import_module("pandas")
     _ = module.dataset, module.write_dataset  # imports what they need

@@ -58,9 +58,10 @@ class Tables:
 
 
 def left(side: str, handle: Any) -> object:
-    """The contents of a copy after the change."""
+    """The contents of a copy after the change, and whether they are in one fragment, as after a compaction."""
     del side
-    return contents(lance.dataset(handle.uri).to_table())
+    changed = lance.dataset(handle.uri)
+    return contents(changed.to_table()), len(changed.get_fragments()) == 1
 
 
 def cases(root: Path, size: Size) -> Iterator[Case]:
