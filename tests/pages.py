@@ -338,10 +338,10 @@ def documented() -> dict[str, Any]:
 
 
 def has_example(value: Any) -> bool:
-    """Whether its docstring has an example that the tests run: those of the package `pennon` are."""
+    """Whether its docstring has an example that the tests run: those of both packages do."""
     module = getattr(value.fget if isinstance(value, property) else value, "__module__", "")
     text = value.__doc__ or ""
-    return module.startswith("pennon") and ">>> " in text and "+SKIP" not in text
+    return module.startswith(OURS) and ">>> " in text and "+SKIP" not in text
 
 
 def share_part() -> str:

@@ -25,7 +25,16 @@ class TableHandle:
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """Where the table is.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> spark.read.format("pennon").load(table.uri).count()
+        3
+        """
         return self._uri
 
     def _open(self, version: int | str | None = None, asof: datetime | str | None = None) -> Any:

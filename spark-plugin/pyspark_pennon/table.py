@@ -38,6 +38,22 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
     Has the URI and the storage options, no state of the table: every call reads the newest version. Names are
     those of Delta's `DeltaTable` where it has them.
+
+    Examples
+    --------
+    >>> from pyspark_pennon import LanceTable, write
+    >>> flights = spark.createDataFrame([(1, "AA"), (2, "UA"), (3, None)], "id long, carrier string")
+    >>> done = write(flights, f"{folder}/flights.lance")
+    >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+    >>> table.delete("carrier IS NULL").first().num_deleted_rows
+    1
+    >>> table.toDF().orderBy("id").show()
+    +---+-------+
+    | id|carrier|
+    +---+-------+
+    |  1|     AA|
+    |  2|     UA|
+    +---+-------+
     """
 
     @classmethod
@@ -50,6 +66,17 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         ------
         ValueError
             There is no table at `uri`.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> LanceTable.forPath(spark, f"{folder}/flights.lance").count()
+        3
+        >>> LanceTable.forPath(spark, f"{folder}/trains.lance")
+        Traceback (most recent call last):
+            ...
+        pennon.errors.NotFoundError: ...trains.lance...
         """
         table = cls(spark, uri, storage_options)
         table._open()
@@ -61,7 +88,17 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         uri: str,
         storage_options: Mapping[str, str] | None = None,
     ) -> bool:
-        """Whether there is a Lance table at `uri`."""
+        """Whether there is a Lance table at `uri`.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> LanceTable.isLanceTable(spark, f"{folder}/flights.lance")
+        True
+        >>> LanceTable.isLanceTable(spark, f"{folder}/trains.lance")
+        False
+        """
         return tables.find_table(uri, session_storage_options(spark, storage_options)) is not None
 
     @classmethod
@@ -70,8 +107,14 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
-        >>> LanceTable.create(spark).location(uri).addColumn("id", "BIGINT").property("owner", "flights").execute()
-        LanceTable('...')
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance").addColumn("id", "BIGINT")
+        >>> builder.property("owner", "flights").execute().properties()
+        {'owner': 'flights'}
+        >>> builder.execute()
+        Traceback (most recent call last):
+            ...
+        pennon.errors.AlreadyExistsError: ...
         """
         return TableBuilder(spark, cls, storage_options, creates=True, replaces=False, must_create=True)
 
@@ -79,13 +122,34 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
     def createIfNotExists(  # noqa: N802
         cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None
     ) -> TableBuilder:
-        """A builder of a table that is left as it is if it exists."""
+        """A builder of a table that is left as it is if it exists.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> builder = LanceTable.createIfNotExists(spark).location(f"{folder}/flights.lance")
+        >>> table = builder.addColumns("id bigint").execute()
+        >>> table.version, table.count()
+        (1, 3)
+        """
         return TableBuilder(spark, cls, storage_options, creates=True, replaces=False, must_create=False)
 
     @classmethod
     def replace(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
         """A builder of new columns and properties, without rows, for a table that must exist; keeps its
         versions.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> builder = LanceTable.replace(spark).location(f"{folder}/flights.lance")
+        >>> table = builder.addColumns("id bigint, carrier string").execute()
+        >>> table.toDF().columns, table.count()
+        (['id', 'carrier'], 0)
+        >>> table.toDF(version=1).count()
+        3
         """
         return TableBuilder(spark, cls, storage_options, creates=False, replaces=True, must_create=False)
 
@@ -93,11 +157,31 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
     def createOrReplace(  # noqa: N802
         cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None
     ) -> TableBuilder:
-        """A builder of a table that is replaced, as by `replace`, if it exists."""
+        """A builder of a table that is replaced, as by `replace`, if it exists.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.createOrReplace(spark).location(f"{folder}/flights.lance").addColumns("id bigint")
+        >>> builder.execute().version
+        1
+        >>> builder.execute().version
+        2
+        """
         return TableBuilder(spark, cls, storage_options, creates=True, replaces=True, must_create=False)
 
     def alias(self, name: str) -> LanceTable:
-        """The same table under a name that conditions can use, and that its frame has."""
+        """The same table under a name that conditions can use, and that its frame has.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance").alias("t")
+        >>> merge = table.merge(spark.range(2, 5).alias("s"), "t.id = s.id")
+        >>> merge.whenNotMatchedInsertAll().execute().first().num_inserted_rows
+        2
+        """
         named = type(self)(self._spark, self._uri, self._storage_options)
         named._alias = name
         return named
@@ -110,7 +194,19 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> DataFrame:
-        """The rows of a version, the newest by default; `options` as in [pyspark_pennon.read][]."""
+        """The rows of a version, the newest by default; `options` as in [pyspark_pennon.read][].
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> deleted = table.delete("id = 1")
+        >>> table.toDF(with_row_id=True).orderBy("id").collect()
+        [Row(id=0, _rowid=0), Row(id=2, _rowid=2)]
+        >>> table.toDF(version=1, where="id > 0").count()
+        2
+        """
         frame = read(
             self._spark,
             self._uri,
@@ -137,8 +233,16 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
-        >>> table.changes(3).where("_change_type = 'delete'").count()
-        4
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> deleted = table.delete("id = 1")
+        >>> table.changes(2).select("id", "_change_type", "_commit_version").show()
+        +---+------------+---------------+
+        | id|_change_type|_commit_version|
+        +---+------------+---------------+
+        |  1|      delete|              2|
+        +---+------------+---------------+
         """
         return read_changes(
             self._spark,
@@ -157,6 +261,15 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         """A compaction: `optimize().where(...).executeCompaction()`.
 
         See [OptimizeBuilder][pyspark_pennon.optimize.OptimizeBuilder].
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(0, 100, 1, 4), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> metrics = table.optimize().executeCompaction().first().metrics
+        >>> metrics.numFragmentsRemoved, metrics.numFragmentsAdded
+        (4, 1)
         """
         return OptimizeBuilder(self._spark, self._uri, self._storage_options)
 
@@ -187,8 +300,14 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
-        >>> table.delete("dep_time IS NULL OR lower(carrier) = 'oo'").first()["num_deleted_rows"]
-        8255
+        >>> from pyspark_pennon import LanceTable, write
+        >>> flights = spark.createDataFrame([(1, "OO"), (2, "UA"), (3, None)], "id long, carrier string")
+        >>> done = write(flights, f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.delete("lower(carrier) = 'oo'").first()["num_deleted_rows"]
+        1
+        >>> table.delete().first()["num_deleted_rows"]
+        2
         """
         with orphans_named(self._uri):
             return delete_rows(self._target(), condition)
@@ -218,8 +337,17 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
+        >>> from pyspark.sql import functions as fn
+        >>> from pyspark_pennon import LanceTable, write
+        >>> flights = spark.createDataFrame([(1, "OO", 5), (2, "UA", 9)], "id long, carrier string, delay int")
+        >>> done = write(flights, f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
         >>> table.update("carrier = 'OO'", {"delay": "delay + 1"}).first()["num_updated_rows"]
-        32
+        1
+        >>> table.update({"carrier": fn.lower("carrier")}).first()["num_updated_rows"]
+        2
+        >>> table.toDF().orderBy("id").collect()
+        [Row(id=1, carrier='oo', delay=6), Row(id=2, carrier='ua', delay=9)]
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition
@@ -241,9 +369,12 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
-        >>> merge = LanceTable.forPath(spark, uri).alias("t").merge(frame.alias("s"), "t.id = s.id")
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+        >>> late = spark.createDataFrame([(2, "DL"), (3, "OO")], "id long, carrier string")
+        >>> merge = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t").merge(late.alias("s"), "t.id = s.id")
         >>> merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first().asDict()
-        {'num_affected_rows': 3, 'num_updated_rows': 2, 'num_deleted_rows': 0, 'num_inserted_rows': 1}
+        {'num_affected_rows': 2, 'num_updated_rows': 1, 'num_deleted_rows': 0, 'num_inserted_rows': 1}
         """
         return MergeBuilder(self._target(), source, condition)
 
@@ -252,6 +383,15 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Read by id, without a scan or a join, from the newest version when this is called. Each row has its `_rowid`
         as its last column.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> flights = spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string").coalesce(1)
+        >>> done = write(flights, f"{folder}/flights.lance")
+        >>> ids = spark.createDataFrame([(1,), (99,)], "_rowid long")
+        >>> LanceTable.forPath(spark, f"{folder}/flights.lance").takeRows(ids).collect()
+        [Row(id=2, carrier='UA', _rowid=1)]
         """
         return take_rows(self._target(), ids, None if columns is None else list(columns))
 
@@ -269,6 +409,18 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
             No row has some of the ids.
         pennon.InvalidInputError
             An id occurs twice, or the table has no such column.
+
+        Examples
+        --------
+        >>> from pyspark.sql import functions as fn
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/t.lance")
+        >>> found = table.toDF(with_row_id=True, where="carrier = 'UA'")
+        >>> table.updateRows(found.select("_rowid", fn.lit("DL").alias("carrier"))).first().num_updated_rows
+        1
+        >>> table.toDF().orderBy("id").collect()
+        [Row(id=1, carrier='AA'), Row(id=2, carrier='DL')]
         """
         with orphans_named(self._uri):
             return update_rows(self._target(), data)
@@ -324,8 +476,17 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
-        >>> table.addColumns({"delay": "arr_time - sched_arr_time"}).first().num_affected_rows
-        336776
+        >>> from pyspark_pennon import LanceTable, write
+        >>> flights = spark.createDataFrame([(1, 815, 800), (2, 930, 920)], "id long, arrival int, planned int")
+        >>> done = write(flights, f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.addColumns({"delay": "arrival - planned"}).first().num_affected_rows
+        2
+        >>> def is_late(batch):
+        ...     return {"late": [delay > 10 for delay in batch["delay"].to_pylist()]}
+        >>> done = table.addColumns(is_late, "late boolean", readColumns=["delay"])
+        >>> table.toDF(columns=["id", "delay", "late"]).orderBy("id").collect()
+        [Row(id=1, delay=15, late=True), Row(id=2, delay=10, late=False)]
         """
         if callable(values):
             work: Any = BatchFunction.of(self._target(), values, schema, readColumns, batchFormat, batchSize)
@@ -362,8 +523,14 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Examples
         --------
-        >>> table.updateColumnsFrom(scores.select("id", "score"), on="id").first().num_updated_rows
-        1200
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, 0.5), (2, 0.5)], "id long, score double"), f"{folder}/t.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/t.lance")
+        >>> scores = spark.createDataFrame([(2, 0.9), (7, 0.1)], "id long, score double")
+        >>> table.updateColumnsFrom(scores, on="id").first().num_updated_rows
+        1
+        >>> table.toDF().orderBy("id").collect()
+        [Row(id=1, score=0.5), Row(id=2, score=0.9)]
         """
         with orphans_named(self._uri):
             return update_columns_from(self._target(), data, [on] if isinstance(on, str) else list(on))
