@@ -58,7 +58,18 @@ class AdministrationMethods(TableHandle):
 
     @property
     def version(self) -> int:
-        """The newest version, looked up at each call."""
+        """The newest version, looked up at each call.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> before = table.version
+        >>> deleted = table.delete("id = 1")
+        >>> before, table.version
+        (1, 2)
+        """
         return int(self._open().version)
 
     def count(self) -> int:
@@ -66,7 +77,9 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.count()
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(336776), f"{folder}/flights.lance")
+        >>> LanceTable.forPath(spark, f"{folder}/flights.lance").count()
         336776
         """
         return int(self._open().count_rows())
@@ -83,8 +96,11 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.detail().select("numRows", "version").first()
-        Row(numRows=336776, version=4)
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance", max_tasks=1)
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.detail().select("numRows", "numFiles", "version").first()
+        Row(numRows=3, numFiles=1, version=1)
         """
         import pennon
 
@@ -126,8 +142,17 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.history(1).select("version", "operation").first()
-        Row(version=4, operation='Delete')
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> deleted = table.delete("id = 1")
+        >>> table.history().select("version", "operation", "operationMetrics.numRowsDifference").show()
+        +-------+---------+-----------------+
+        |version|operation|numRowsDifference|
+        +-------+---------+-----------------+
+        |      2|   Delete|               -1|
+        |      1|Overwrite|                3|
+        +-------+---------+-----------------+
         """
         if limit is not None and limit < 1:
             raise invalid(f"The limit of the history is {limit}: expected at least 1")
@@ -149,8 +174,14 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.restoreToVersion(3).first().num_restored_files
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance", max_tasks=1)
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> deleted = table.delete()
+        >>> table.restoreToVersion(1).first().num_restored_files
         1
+        >>> table.version, table.count()
+        (3, 3)
         """
         return self._restore(self._open(version))
 
@@ -167,6 +198,17 @@ class AdministrationMethods(TableHandle):
         ------
         pennon.InvalidInputError
             The time is before the oldest version that is left, or no time.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> written = table.detail().first().lastModified
+        >>> deleted = table.delete("id = 1")
+        >>> done = table.restoreToTimestamp(written)
+        >>> table.count()
+        3
         """
         return self._restore(self._open(asof=timestamp))
 
@@ -240,8 +282,14 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.vacuum(24).first().num_removed_versions
-        12
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> done = write(spark.range(5), table.uri, mode="overwrite")
+        >>> table.vacuum(dryRun=True).count()
+        0
+        >>> table.vacuum(retentionHours=0).first().num_removed_versions
+        1
         """
         hours = RETENTION_HOURS if retentionHours is None else retentionHours
         if hours < 0:
@@ -290,8 +338,11 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.verify(leftovers=True).select("severity", "kind", "files").first()
-        Row(severity='leftover', kind='unverified', files=2)
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.verify(data=True).where("severity = 'error'").count()
+        0
         """
         table = self._open()
         if data:
@@ -318,7 +369,9 @@ class AdministrationMethods(TableHandle):
 
         Examples
         --------
-        >>> table.setProperties({"owner": "flights"})
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance").addColumns("id bigint")
+        >>> builder.property("owner", "flights").execute().properties()
         {'owner': 'flights'}
         """
         return dict(self._open().config())
@@ -330,11 +383,31 @@ class AdministrationMethods(TableHandle):
         ------
         pennon.InvalidInputError
             A property that the format uses cannot be parsed.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.setProperties({"owner": "flights"})
+        {'owner': 'flights'}
+        >>> table.version
+        2
         """
         return self._configure({name: str(value) for name, value in values.items()})
 
     def unsetProperties(self, names: Sequence[str]) -> dict[str, str]:  # noqa: N802
-        """Remove properties, in one commit; returns those that are left. Names without a value are passed over."""
+        """Remove properties, in one commit; returns those that are left. Names without a value are passed over.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> properties = table.setProperties({"owner": "flights", "day": "monday"})
+        >>> table.unsetProperties(["day", "none"])
+        {'owner': 'flights'}
+        """
         if isinstance(names, str):
             raise invalid(f"The names of properties are a list, not the string {names!r}")
         return self._configure(dict.fromkeys(names))

@@ -27,14 +27,19 @@ class TableBuilder:
 
     Examples
     --------
+    >>> from pyspark_pennon import LanceTable
     >>> table = (
     ...     LanceTable.createIfNotExists(spark)
-    ...     .location(uri)
+    ...     .location(f"{folder}/flights.lance")
     ...     .addColumn("id", "BIGINT", nullable=False)
     ...     .addColumn("name", "STRING", comment="as on the ticket")
     ...     .property("owner", "flights")
     ...     .execute()
     ... )
+    >>> table.toDF().printSchema()
+    root
+     |-- id: long (nullable = false)
+     |-- name: string (nullable = true)
     """
 
     def __init__(
@@ -56,7 +61,15 @@ class TableBuilder:
         self._properties: dict[str, str] = {}
 
     def location(self, uri: str) -> TableBuilder:
-        """Where the table is or will be."""
+        """Where the table is or will be.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).addColumns("id bigint").location(f"{folder}/flights.lance")
+        >>> builder.execute().uri == f"{folder}/flights.lance"
+        True
+        """
         self._uri = uri
         return self
 
@@ -84,6 +97,14 @@ class TableBuilder:
         ------
         pennon.InvalidInputError
             The text is not a type.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance").addColumn("id", "BIGINT")
+        >>> builder = builder.addColumn("legs", "array<string>", comment="airports, in their order")
+        >>> builder.execute().toDF().dtypes
+        [('id', 'bigint'), ('legs', 'array<string>')]
         """
         kind = dataType if isinstance(dataType, DataType) else _parsed(dataType, colName)
         self._fields.append(StructField(colName, kind, nullable, {COMMENT: comment} if comment else None))
@@ -96,6 +117,14 @@ class TableBuilder:
         ------
         pennon.InvalidInputError
             This is no schema.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance")
+        >>> builder = builder.addColumns(spark.range(3).schema).addColumns("carrier string, delay int")
+        >>> builder.execute().toDF().columns
+        ['id', 'carrier', 'delay']
         """
         if isinstance(cols, str):
             cols = parsed_schema(cols)
@@ -107,7 +136,15 @@ class TableBuilder:
         return self
 
     def property(self, key: str, value: str) -> TableBuilder:
-        """Set a property of the table."""
+        """Set a property of the table.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance").addColumns("id bigint")
+        >>> builder.property("owner", "flights").property("day", "monday").execute().properties()["day"]
+        'monday'
+        """
         self._properties[key] = str(value)
         return self
 
@@ -122,6 +159,18 @@ class TableBuilder:
             `create`, and there is a table.
         pennon.NotFoundError
             `replace`, and there is no table.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance").addColumns("id bigint")
+        >>> table = builder.execute()
+        >>> table.version, table.count()
+        (1, 0)
+        >>> LanceTable.create(spark).location(f"{folder}/trains.lance").execute()
+        Traceback (most recent call last):
+            ...
+        pennon.errors.InvalidInputError: The table has no columns: add them by addColumn() or addColumns()
         """
         import pennon
 

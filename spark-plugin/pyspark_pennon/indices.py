@@ -72,6 +72,17 @@ class IndexMethods(TableHandle):
             The name is taken.
         pennon.SchemaMismatchError, pennon.UnsupportedError
             The kind cannot have values of this type, or cannot be made.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, read, write
+        >>> done = write(spark.range(1000), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createIndex("id", parameters={"zone_size": 256})
+        >>> read(spark, table.uri, filter_sql="id = 7").count()
+        1
+        >>> table.indices().select("name", "type", "indexed_rows").collect()
+        [Row(name='id_idx', type='BTree', indexed_rows=1000)]
         """
         from pennon import AlreadyExistsError
         from pennon.indices import IndexConfig
@@ -136,6 +147,19 @@ class IndexMethods(TableHandle):
             No index has one of the names.
         pennon.CommitConflictError
             Others made, changed or dropped one of the indices during each of ten attempts.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(1000), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createIndex("id")
+        >>> done = write(spark.range(1000, 1200), table.uri, mode="append")
+        >>> table.indices().first().unindexed_rows
+        200
+        >>> table.optimizeIndices()
+        >>> table.indices().first().unindexed_rows
+        0
         """
         read = ReadOptions(self._uri, self._storage_options)
         with orphans_named(self._uri):
@@ -146,11 +170,36 @@ class IndexMethods(TableHandle):
             )
 
     def dropIndex(self, name: str) -> None:  # noqa: N802
-        """Remove an index. Raises `pennon.NotFoundError` if none has the name."""
+        """Remove an index. Raises `pennon.NotFoundError` if none has the name.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createIndex("id", "BITMAP", name="by_id")
+        >>> table.dropIndex("by_id")
+        >>> table.indices().count()
+        0
+        """
         self._open().drop_index(name)
 
     def indices(self) -> DataFrame:
-        """The indices: a row each, with how many fragments and rows it covers."""
+        """The indices: a row each, with how many fragments and rows it covers.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createIndex("id", "BITMAP")
+        >>> table.indices().select("name", "type", "columns", "indexed_rows", "unindexed_rows").show()
+        +------+------+-------+------------+--------------+
+        |  name|  type|columns|indexed_rows|unindexed_rows|
+        +------+------+-------+------------+--------------+
+        |id_idx|Bitmap|   [id]|           3|             0|
+        +------+------+-------+------------+--------------+
+        """
         table = self._open()
         rows = []
         for index in table.describe_indices():

@@ -19,7 +19,17 @@ class ReferenceMethods(TableHandle):
     """The methods of `LanceTable` for tags, branches and clones."""
 
     def tags(self) -> DataFrame:
-        """The tags: `tag`, `version`, `branch` (null for the main one) and `createdAt`, by version."""
+        """The tags: `tag`, `version`, `branch` (null for the main one) and `createdAt`, by version.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createTag("audited")
+        >>> table.tags().select("tag", "version", "branch").collect()
+        [Row(tag='audited', version=1, branch=None)]
+        """
         found = self._open().tags.list_ordered("asc")
         rows = [(name, tag["version"], tag["branch"], tag["created_at"]) for name, tag in found]
         return self._frame(rows, _TAGS)
@@ -36,18 +46,45 @@ class ReferenceMethods(TableHandle):
 
         Examples
         --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
         >>> table.createTag("gold")
-        >>> table.toDF(tag="gold").count()
-        336776
+        >>> deleted = table.delete("id = 1")
+        >>> table.toDF(tag="gold").count(), table.count()
+        (3, 2)
         """
         self._open().tags.create(name, version)
 
     def updateTag(self, name: str, version: int | None = None) -> None:  # noqa: N802
-        """Point a tag at another version, by default the newest. Raises `NotFoundError` if either is missing."""
+        """Point a tag at another version, by default the newest. Raises `NotFoundError` if either is missing.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createTag("gold")
+        >>> deleted = table.delete("id = 1")
+        >>> table.updateTag("gold")
+        >>> table.toDF(tag="gold").count()
+        2
+        """
         self._open().tags.update(name, version)
 
     def deleteTag(self, name: str) -> None:  # noqa: N802
-        """Remove a tag. Raises `NotFoundError` if there is none."""
+        """Remove a tag. Raises `NotFoundError` if there is none.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.createTag("gold")
+        >>> table.deleteTag("gold")
+        >>> table.tags().count()
+        0
+        """
         self._open().tags.delete(name)
 
     def branches(self) -> DataFrame:
@@ -58,6 +95,16 @@ class ReferenceMethods(TableHandle):
         DataFrame
             `branch`, `location`, by which it is read and written like any table, `parentBranch` (null for the main
             one), `parentVersion`, the version it was made from, and `createdAt`.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> dev = table.createBranch("dev")
+        >>> branch = table.branches().first()
+        >>> branch.branch, branch.parentBranch, branch.parentVersion, branch.location == dev.uri
+        ('dev', None, 1, True)
         """
         table = self._open()
         rows = []
@@ -84,8 +131,13 @@ class ReferenceMethods(TableHandle):
 
         Examples
         --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
         >>> dev = table.createBranch("dev")
-        >>> frame.write.format("pennon").mode("append").save(dev.uri)
+        >>> done = write(spark.range(3, 5), dev.uri, mode="append")
+        >>> dev.count(), table.count()
+        (5, 3)
         """
         made = self._open().create_branch(name, version)
         return type(self)(self._spark, made.uri, self._storage_options)
@@ -99,6 +151,16 @@ class ReferenceMethods(TableHandle):
             There is no such branch.
         pennon.AlreadyExistsError
             Tags or other branches refer to it.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> dev = table.createBranch("dev")
+        >>> table.deleteBranch("dev")
+        >>> LanceTable.isLanceTable(spark, dev.uri)
+        False
         """
         self._open().branches.delete(name)
 
@@ -132,6 +194,16 @@ class ReferenceMethods(TableHandle):
             There is a table at `target`.
         pennon.NotFoundError
             There is no such version.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> trial = table.clone(f"{folder}/trial.lance")
+        >>> deleted = trial.delete("id = 1")
+        >>> trial.count(), table.count()
+        (2, 3)
         """
         table = self._open()
         make = table.shallow_clone if isShallow else table.deep_clone
