@@ -178,8 +178,13 @@ def typed_error(error: Exception) -> Exception:
 
     Examples
     --------
-    >>> typed_error(Exception("pennon.errors.NotFoundError: There is no version 7"))
-    NotFoundError('There is no version 7')
+    >>> from pyspark_pennon import typed_error, write
+    >>> done = write(spark.range(3), f"{folder}/flights.lance")
+    >>> try:
+    ...     spark.read.format("pennon").option("version", 7).load(f"{folder}/flights.lance")
+    ... except Exception as error:
+    ...     print(type(error).__name__, type(typed_error(error)).__name__)
+    AnalysisException NotFoundError
     """
     return raised_in_task(error) or error
 

@@ -76,9 +76,19 @@ def read_changes(
 
     Examples
     --------
-    >>> changes = read_changes(spark, uri, starting_version=3)
-    >>> changes.where("_change_type = 'delete'").count()
-    4
+    >>> from pyspark_pennon import LanceTable, read_changes, write
+    >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+    >>> table = LanceTable.forPath(spark, f"{folder}/t.lance")
+    >>> updated, deleted = table.update("id = 1", {"carrier": "'DL'"}), table.delete("id = 2")
+    >>> changes = read_changes(spark, f"{folder}/t.lance", starting_version=2)
+    >>> changes.select("id", "carrier", "_change_type", "_commit_version").orderBy("id", "_change_type").show()
+    +---+-------+----------------+---------------+
+    | id|carrier|    _change_type|_commit_version|
+    +---+-------+----------------+---------------+
+    |  1|     DL|update_postimage|              2|
+    |  1|     AA| update_preimage|              2|
+    |  2|     UA|          delete|              3|
+    +---+-------+----------------+---------------+
     """
     from pyspark_pennon import changes
 

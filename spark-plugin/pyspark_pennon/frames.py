@@ -95,7 +95,15 @@ def read(
 
     Examples
     --------
-    >>> frame = read(spark, uri, columns=["id"], where="name IS NOT NULL", tag="audited")  # doctest: +SKIP
+    >>> from pyspark_pennon import LanceTable, read, write
+    >>> flights = spark.createDataFrame([(1, "AA"), (2, "UA"), (3, None)], "id long, carrier string")
+    >>> done = write(flights, f"{folder}/flights.lance")
+    >>> LanceTable.forPath(spark, f"{folder}/flights.lance").createTag("audited")
+    >>> frame = read(spark, f"{folder}/flights.lance", columns=["id"], where="carrier IS NOT NULL", tag="audited")
+    >>> frame.orderBy("id").collect()
+    [Row(id=1), Row(id=2)]
+    >>> read(spark, f"{folder}/flights.lance", version=1, filter_sql="id = 3", with_row_id=True).columns
+    ['id', 'carrier', '_rowid']
     """
     options = ReadOptions(
         uri=uri,

@@ -52,6 +52,19 @@ class MergeBuilder:
 
     Conditions are Columns or text in Spark's SQL, over the columns of both sides, by their aliases where names are
     the same. Text values are Spark's SQL, too.
+
+    Examples
+    --------
+    >>> from pyspark_pennon import LanceTable, write
+    >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+    >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
+    >>> late = spark.createDataFrame([(1, None), (2, "DL"), (3, "OO")], "id long, carrier string").alias("s")
+    >>> merge = table.merge(late, "t.id = s.id").whenMatchedDelete("s.carrier IS NULL")
+    >>> metrics = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first()
+    >>> metrics.num_deleted_rows, metrics.num_updated_rows, metrics.num_inserted_rows
+    (1, 1, 1)
+    >>> table.toDF().orderBy("id").collect()
+    [Row(id=2, carrier='DL'), Row(id=3, carrier='OO')]
     """
 
     def __init__(
@@ -69,37 +82,119 @@ class MergeBuilder:
     def whenMatchedUpdate(  # noqa: N802 - as Delta spells it
         self, condition: Column | str | None = None, set: Mapping[str, Column | str] | None = None
     ) -> MergeBuilder:
-        """Give columns of a matched row new values."""
+        """Give columns of a matched row new values.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, 5), (2, 9)], "id long, delay int"), f"{folder}/t.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
+        >>> late = spark.createDataFrame([(1, 3), (2, 4)], "id long, delay int").alias("s")
+        >>> merge = table.merge(late, "t.id = s.id").whenMatchedUpdate("t.delay > 5", {"delay": "t.delay + s.delay"})
+        >>> merge.execute().first().num_updated_rows
+        1
+        >>> table.toDF().orderBy("id").collect()
+        [Row(id=1, delay=5), Row(id=2, delay=13)]
+        """
         return self._add(self._matched, "whenMatched", Clause("update", condition, _given(set, "set")))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
-        """Give all columns that the source has the values of the source."""
+        """Give all columns that the source has the values of the source.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, "AA", 5)], "id long, carrier string, delay int"), f"{folder}/t.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
+        >>> late = spark.createDataFrame([(1, 7), (2, 4)], "id long, delay int").alias("s")
+        >>> merge = table.merge(late, "t.id = s.id").whenMatchedUpdateAll("s.delay > t.delay")
+        >>> merge.execute().first().num_updated_rows
+        1
+        >>> table.toDF().collect()
+        [Row(id=1, carrier='AA', delay=7)]
+        """
         return self._add(self._matched, "whenMatched", Clause("update", condition))
 
     def whenMatchedDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
-        """Delete a matched row."""
+        """Delete a matched row.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(4), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance").alias("t")
+        >>> merge = table.merge(spark.range(2, 9).alias("s"), "t.id = s.id")
+        >>> merge.whenMatchedDelete("t.id > 2").execute().first().num_deleted_rows
+        1
+        """
         return self._add(self._matched, "whenMatched", Clause("delete", condition))
 
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: Column | str | None = None, values: Mapping[str, Column | str] | None = None
     ) -> MergeBuilder:
-        """Insert a row of the source that matches nothing; columns without a value are null."""
+        """Insert a row of the source that matches nothing; columns without a value are null.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, "AA", 5)], "id long, carrier string, delay int"), f"{folder}/t.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
+        >>> late = spark.createDataFrame([(1, "UA"), (2, "DL"), (3, None)], "id long, carrier string").alias("s")
+        >>> merge = table.merge(late, "t.id = s.id")
+        >>> merge = merge.whenNotMatchedInsert("s.carrier IS NOT NULL", {"id": "s.id", "carrier": "lower(s.carrier)"})
+        >>> merge.execute().first().num_inserted_rows
+        1
+        >>> table.toDF(where="id > 1").collect()
+        [Row(id=2, carrier='dl', delay=None)]
+        """
         clause = Clause("insert", condition, _given(values, "values"))
         return self._add(self._inserts, "whenNotMatched", clause)
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
-        """Insert a row of the source that matches nothing as it is."""
+        """Insert a row of the source that matches nothing as it is.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance").alias("t")
+        >>> merge = table.merge(spark.range(2, 9).alias("s"), "t.id = s.id")
+        >>> merge.whenNotMatchedInsertAll("s.id < 8").execute().first().num_inserted_rows
+        5
+        """
         return self._add(self._inserts, "whenNotMatched", Clause("insert", condition))
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: Column | str | None = None, set: Mapping[str, Column | str] | None = None
     ) -> MergeBuilder:
-        """Give columns of a row that no row of the source matches new values."""
+        """Give columns of a row that no row of the source matches new values.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.createDataFrame([(1, "on"), (2, "on")], "id long, state string"), f"{folder}/t.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
+        >>> merge = table.merge(spark.range(2, 9).alias("s"), "t.id = s.id")
+        >>> merge.whenNotMatchedBySourceUpdate(set={"state": "'off'"}).execute().first().num_updated_rows
+        1
+        >>> table.toDF().orderBy("id").collect()
+        [Row(id=1, state='off'), Row(id=2, state='on')]
+        """
         clause = Clause("update", condition, _given(set, "set"))
         return self._add(self._by_source, "whenNotMatchedBySource", clause)
 
     def whenNotMatchedBySourceDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
-        """Delete a row that no row of the source matches."""
+        """Delete a row that no row of the source matches.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(4), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance").alias("t")
+        >>> merge = table.merge(spark.range(2, 9).alias("s"), "t.id = s.id")
+        >>> merge.whenNotMatchedBySourceDelete("t.id > 0").execute().first().num_deleted_rows
+        1
+        """
         return self._add(self._by_source, "whenNotMatchedBySource", Clause("delete", condition))
 
     def withSchemaEvolution(self) -> MergeBuilder:  # noqa: N802
@@ -108,6 +203,17 @@ class MergeBuilder:
         All changes are computed before, so that a condition that is not valid, a function that fails and rows of
         the source that match one row leave the table as it was; and so does a merge that changes nothing, in which
         Delta adds the columns. Conditions and values can name the columns that the table has.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(1, 3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance").alias("t")
+        >>> late = spark.createDataFrame([(2, 4), (3, 6)], "id long, delay int").alias("s")
+        >>> merge = table.merge(late, "t.id = s.id").withSchemaEvolution()
+        >>> done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        >>> table.toDF().orderBy("id").collect()
+        [Row(id=1, delay=None), Row(id=2, delay=4), Row(id=3, delay=6)]
         """
         self._evolves = True
         return self
@@ -130,6 +236,15 @@ class MergeBuilder:
             A condition or value is not valid.
         pennon.CommitConflictError
             Other writers changed matched rows, or inserted the same keys, during each of ten attempts.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance").alias("t")
+        >>> merge = table.merge(spark.range(2, 5).alias("s"), "t.id = s.id")
+        >>> merge.whenMatchedDelete().whenNotMatchedInsertAll().execute().first().asDict()
+        {'num_affected_rows': 3, 'num_updated_rows': 0, 'num_deleted_rows': 1, 'num_inserted_rows': 2}
         """
         if not (self._matched or self._inserts or self._by_source):
             raise invalid("The merge has no clause: expected at least one when...() before execute()")

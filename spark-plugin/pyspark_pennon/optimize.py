@@ -66,7 +66,17 @@ class _Totals:
 
 
 class OptimizeBuilder:
-    """A compaction to be run; see `LanceTable.optimize`."""
+    """A compaction to be run; see `LanceTable.optimize`.
+
+    Examples
+    --------
+    >>> from pyspark_pennon import LanceTable, write
+    >>> done = write(spark.range(0, 100, 1, 4), f"{folder}/flights.lance")
+    >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+    >>> metrics = table.optimize().where("id >= 50").executeCompaction().first().metrics
+    >>> metrics.numFilesRemoved, metrics.numFilesAdded
+    (2, 1)
+    """
 
     def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._spark = spark
@@ -88,6 +98,15 @@ class OptimizeBuilder:
             A `Column`, or text in Spark's SQL. Spark evaluates it, as in [read][pyspark_pennon.read].
         filter_sql
             Predicate in Pennon's SQL dialect, as in `read`.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(0, 100, 1, 4), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> builder = table.optimize().where("id >= 25").where(filter_sql="id < 75")
+        >>> builder.executeCompaction().first().metrics.numFragmentsRemoved
+        2
         """
         if condition is None and filter_sql is None:
             raise invalid("where() was given nothing: expected a condition, or filter_sql=")
@@ -133,8 +152,11 @@ class OptimizeBuilder:
 
         Examples
         --------
-        >>> table.optimize().where("day = '2026-11-23'").executeCompaction().first().metrics
-        Row(numFilesAdded=1, numFilesRemoved=24, ...)
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(0, 100, 1, 4), f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.optimize().executeCompaction(target_rows_per_fragment=50).first().metrics
+        Row(numFilesAdded=2, numFilesRemoved=4, numFragmentsAdded=2, numFragmentsRemoved=4, numCommits=1, numConflicts=0)
         """
         totals = _Totals()
         what = f"the compaction of {self._uri}"

@@ -88,7 +88,20 @@ def nearest(
 
     Examples
     --------
-    >>> nearest(spark, uri, questions, 5, column="embedding").show()  # doctest: +SKIP
+    >>> import pyarrow as pa
+    >>> from pyspark_pennon import nearest, write
+    >>> data = [("cat", [0.0, 1.0]), ("dog", [0.1, 0.9]), ("car", [1.0, 0.0])]
+    >>> schema = pa.schema({"word": pa.string(), "vector": pa.list_(pa.float32(), 2)})
+    >>> words = spark.createDataFrame(data, "word string, vector array<float>")
+    >>> done = write(words, f"{folder}/words.lance", schema=schema)
+    >>> questions = spark.createDataFrame([(7, [0.0, 1.0])], "question long, vector array<float>")
+    >>> nearest(spark, f"{folder}/words.lance", questions, 2, column="vector").select("question", "word").show()
+    +--------+----+
+    |question|word|
+    +--------+----+
+    |       7| cat|
+    |       7| dog|
+    +--------+----+
     """
     read = ReadOptions(
         uri=uri,

@@ -33,15 +33,38 @@ class DefaultSource(DataSource):
 
     The options are those of [read][pyspark_pennon.read] and [write][pyspark_pennon.write]. Nothing has to be
     registered.
+
+    Examples
+    --------
+    >>> spark.range(3).write.format("pennon").mode("append").save(f"{folder}/flights.lance")
+    >>> spark.read.format("pennon").option("filter_sql", "id > 0").load(f"{folder}/flights.lance").count()
+    2
     """
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
+        """The name for `format(...)`.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import DefaultSource, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> spark.read.format(DefaultSource.name()).load(f"{folder}/flights.lance").count()
+        3
+        """
         return "pennon"
 
     def schema(self) -> StructType:
-        """The Spark schema of the columns that the options select."""
+        """The Spark schema of the columns that the options select.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import write
+        >>> done = write(spark.createDataFrame([(1, "AA")], "id long, carrier string"), f"{folder}/flights.lance")
+        >>> reader = spark.read.format("pennon").option("columns", "carrier").option("with_row_id", True)
+        >>> reader.load(f"{folder}/flights.lance").schema.simpleString()
+        'struct<carrier:string,_rowid:bigint>'
+        """
         from pyspark_pennon import reader
 
         if is_feed(self.options):
@@ -51,7 +74,15 @@ class DefaultSource(DataSource):
         return reader.pinned_schema(ReadOptions.parse(read_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of `schema`, which may be narrower than the table's."""
+        """A reader of `schema`, which may be narrower than the table's.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import write
+        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+        >>> spark.read.format("pennon").schema("carrier string").load(f"{folder}/t.lance").orderBy("carrier").collect()
+        [Row(carrier='AA'), Row(carrier='UA')]
+        """
         from pyspark_pennon import reader
 
         if wants_changes(self.options):
@@ -64,20 +95,52 @@ class DefaultSource(DataSource):
         return reader.Reader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer that makes one commit of what the tasks wrote."""
+        """A writer that makes one commit of what the tasks wrote.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> spark.range(3).write.format("pennon").mode("append").save(f"{folder}/flights.lance")
+        >>> spark.range(5).write.format("pennon").mode("overwrite").save(f"{folder}/flights.lance")
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.version, table.count()
+        (2, 5)
+        """
         from pyspark_pennon import writer
 
         return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
-        """A reader of versions as they are made."""
+        """A reader of versions as they are made.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> rows = spark.readStream.format("pennon").load(f"{folder}/flights.lance")
+        >>> writer = rows.writeStream.format("memory").queryName("arrived").trigger(availableNow=True)
+        >>> writer.start().awaitTermination()
+        >>> spark.table("arrived").count()
+        3
+        """
         _check_streams()
         from pyspark_pennon.stream_source import StreamReader
 
         return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """A writer that commits each batch once."""
+        """A writer that commits each batch once.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance")
+        >>> rows = spark.readStream.format("pennon").load(f"{folder}/flights.lance")
+        >>> writer = rows.writeStream.format("pennon").option("checkpointLocation", f"{folder}/checkpoint")
+        >>> writer.trigger(availableNow=True).start(f"{folder}/copy.lance").awaitTermination()
+        >>> LanceTable.forPath(spark, f"{folder}/copy.lance").count()
+        3
+        """
         _check_streams()
         from pyspark_pennon.stream_sink import StreamWriter
 

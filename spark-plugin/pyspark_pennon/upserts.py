@@ -65,7 +65,15 @@ def upsert_batches(
 
     Examples
     --------
-    >>> query = rows.writeStream.foreachBatch(upsert_batches(uri, on="id", order_by="changed")).start()
+    >>> from pyspark_pennon import read, upsert_batches, write
+    >>> events = spark.createDataFrame([(1, 10), (1, 11), (2, 10)], "id long, changed long")
+    >>> done = write(events, f"{folder}/events.lance")
+    >>> rows = spark.readStream.format("pennon").load(f"{folder}/events.lance")
+    >>> upsert = upsert_batches(f"{folder}/newest.lance", on="id", order_by="changed")
+    >>> writer = rows.writeStream.foreachBatch(upsert).option("checkpointLocation", f"{folder}/checkpoint")
+    >>> writer.trigger(availableNow=True).start().awaitTermination()
+    >>> read(spark, f"{folder}/newest.lance").orderBy("id").collect()
+    [Row(id=1, changed=11), Row(id=2, changed=10)]
     """
     keys = _keys(on)
 
@@ -101,8 +109,16 @@ def apply_changes(
 
     Examples
     --------
-    >>> feed = spark.readStream.format("pennon").option("readChangeFeed", True).load(first)
-    >>> query = feed.writeStream.foreachBatch(apply_changes(second, on="id")).start()
+    >>> from pyspark_pennon import LanceTable, apply_changes, read, write
+    >>> done = write(spark.range(3), f"{folder}/first.lance")
+    >>> feed = spark.readStream.format("pennon").option("readChangeFeed", True).load(f"{folder}/first.lance")
+    >>> writer = feed.writeStream.foreachBatch(apply_changes(f"{folder}/second.lance", on="id"))
+    >>> writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    >>> writer.start().awaitTermination()
+    >>> deleted = LanceTable.forPath(spark, f"{folder}/first.lance").delete("id = 1")
+    >>> writer.start().awaitTermination()
+    >>> read(spark, f"{folder}/second.lance").orderBy("id").collect()
+    [Row(id=0), Row(id=2)]
     """
     keys = _keys(on)
 

@@ -118,11 +118,15 @@ def write(
 
     Examples
     --------
-    >>> write(df, uri)["version"]  # doctest: +SKIP
-    1
-    >>> day = "day = DATE '2024-02-29'"
-    >>> write(df.where(day), uri, mode="overwrite", replace_where=day)  # doctest: +SKIP
-    {'num_inserted_rows': 3, 'num_deleted_rows': 2, 'num_files': 1, 'version': 2}
+    >>> from pyspark_pennon import read, write
+    >>> flights = spark.createDataFrame([(1, 28), (2, 28), (3, 29)], "id long, day int")
+    >>> write(flights, f"{folder}/flights.lance", max_tasks=1)
+    {'num_inserted_rows': 3, 'num_deleted_rows': 0, 'num_files': 1, 'version': 1}
+    >>> late = spark.createDataFrame([(7, 28, "UA")], "id long, day int, carrier string")
+    >>> write(late, f"{folder}/flights.lance", mode="overwrite", replace_where="day = 28", merge_schema=True)
+    {'num_inserted_rows': 1, 'num_deleted_rows': 2, 'num_files': 1, 'version': 3}
+    >>> read(spark, f"{folder}/flights.lance").orderBy("id").collect()
+    [Row(id=3, day=29, carrier=None), Row(id=7, day=28, carrier='UA')]
     """
     found_mode = _checked_mode(mode, replace_where, merge_schema, schema)
     if durability not in ("full", "os"):
