@@ -58,7 +58,12 @@ class AdministrationMethods(TableHandle):
 
     @property
     def version(self) -> int:
-        """The newest version, looked up at each call.
+        """Number of the newest version, looked up at each call, from 1.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            The table was removed in the meantime.
 
         Examples
         --------
@@ -140,6 +145,11 @@ class AdministrationMethods(TableHandle):
             `sizeInBytes` of the version, and with a sign `numRowsDifference` to the one before, where that is left)
             and `userMetadata`, the message of the commit. What is not known is null.
 
+        Raises
+        ------
+        pennon.InvalidInputError
+            The limit is less than 1.
+
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
@@ -193,6 +203,11 @@ class AdministrationMethods(TableHandle):
         timestamp
             A time, or its text in ISO form; one without a time zone is local. A time from `history` names its
             version.
+
+        Returns
+        -------
+        DataFrame
+            As of `restoreToVersion`.
 
         Raises
         ------
@@ -377,7 +392,17 @@ class AdministrationMethods(TableHandle):
         return dict(self._open().config())
 
     def setProperties(self, values: Mapping[str, str]) -> dict[str, str]:  # noqa: N802
-        """Set properties, in one commit; returns all of them.
+        """Set properties, in one commit.
+
+        Parameters
+        ----------
+        values
+            Names and values, which are kept as text. Properties that are not named keep their values.
+
+        Returns
+        -------
+        dict
+            All properties.
 
         Raises
         ------
@@ -397,7 +422,22 @@ class AdministrationMethods(TableHandle):
         return self._configure({name: str(value) for name, value in values.items()})
 
     def unsetProperties(self, names: Sequence[str]) -> dict[str, str]:  # noqa: N802
-        """Remove properties, in one commit; returns those that are left. Names without a value are passed over.
+        """Remove properties, in one commit.
+
+        Parameters
+        ----------
+        names
+            A list; names without a value are passed over.
+
+        Returns
+        -------
+        dict
+            The properties that are left.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The names are a string.
 
         Examples
         --------

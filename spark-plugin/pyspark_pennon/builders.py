@@ -61,7 +61,7 @@ class TableBuilder:
         self._properties: dict[str, str] = {}
 
     def location(self, uri: str) -> TableBuilder:
-        """Where the table is or will be.
+        """Say where the table is or will be: a path or the URI of an object store.
 
         Examples
         --------
@@ -136,7 +136,7 @@ class TableBuilder:
         return self
 
     def property(self, key: str, value: str) -> TableBuilder:
-        """Set a property of the table.
+        """Set a property of the table, which `LanceTable.properties` gives; the value is kept as text.
 
         Examples
         --------
@@ -150,6 +150,11 @@ class TableBuilder:
 
     def execute(self) -> LanceTable:
         """Make the table, in one commit, and another for properties if the table was there before.
+
+        Returns
+        -------
+        LanceTable
+            The table, made or left as it was.
 
         Raises
         ------

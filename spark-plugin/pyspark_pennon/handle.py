@@ -25,7 +25,7 @@ class TableHandle:
 
     @property
     def uri(self) -> str:
-        """Where the table is.
+        """The URI of the table, by which it is read and written.
 
         Examples
         --------

@@ -170,7 +170,12 @@ class IndexMethods(TableHandle):
             )
 
     def dropIndex(self, name: str) -> None:  # noqa: N802
-        """Remove an index. Raises `pennon.NotFoundError` if none has the name.
+        """Remove an index, in one commit; a vacuum removes its files with the versions that have it.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            No index has the name.
 
         Examples
         --------
@@ -185,7 +190,14 @@ class IndexMethods(TableHandle):
         self._open().drop_index(name)
 
     def indices(self) -> DataFrame:
-        """The indices: a row each, with how many fragments and rows it covers.
+        """The indices, and how much of the table they cover.
+
+        Returns
+        -------
+        DataFrame
+            A row for each index: `name`, `type`, `columns`, `segments`, `indexed_fragments`, `indexed_rows`,
+            `unindexed_fragments` and `unindexed_rows`, which searches read without it until `optimizeIndices`, and
+            `size_bytes` of its files.
 
         Examples
         --------

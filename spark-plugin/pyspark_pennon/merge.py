@@ -84,27 +84,49 @@ class MergeBuilder:
     ) -> MergeBuilder:
         """Give columns of a matched row new values.
 
+        Parameters
+        ----------
+        condition
+            When the clause applies, over the columns of both sides; always by default.
+        set
+            A `Column`, or an expression in Spark's SQL as text, for each column; they see both rows as they were.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            No column gets a value, or the clause of this kind before it has no condition.
+
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
         >>> done = write(spark.createDataFrame([(1, 5), (2, 9)], "id long, delay int"), f"{folder}/t.lance")
         >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
         >>> late = spark.createDataFrame([(1, 3), (2, 4)], "id long, delay int").alias("s")
-        >>> merge = table.merge(late, "t.id = s.id").whenMatchedUpdate("t.delay > 5", {"delay": "t.delay + s.delay"})
+        >>> merge = table.merge(late, "t.id = s.id").whenMatchedUpdate("t.delay > 5", {"delay": "s.delay"})
         >>> merge.execute().first().num_updated_rows
         1
         >>> table.toDF().orderBy("id").collect()
-        [Row(id=1, delay=5), Row(id=2, delay=13)]
+        [Row(id=1, delay=5), Row(id=2, delay=4)]
         """
         return self._add(self._matched, "whenMatched", Clause("update", condition, _given(set, "set")))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
-        """Give all columns that the source has the values of the source.
+        """Give all columns that the source has the values of the source; others keep theirs.
+
+        Parameters
+        ----------
+        condition
+            When the clause applies, over the columns of both sides; always by default.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The clause of this kind before it has no condition, so that this one never applies.
 
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
-        >>> done = write(spark.createDataFrame([(1, "AA", 5)], "id long, carrier string, delay int"), f"{folder}/t.lance")
+        >>> done = write(spark.createDataFrame([(1, "AA", 5)], ["id", "carrier", "delay"]), f"{folder}/t.lance")
         >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
         >>> late = spark.createDataFrame([(1, 7), (2, 4)], "id long, delay int").alias("s")
         >>> merge = table.merge(late, "t.id = s.id").whenMatchedUpdateAll("s.delay > t.delay")
@@ -117,6 +139,16 @@ class MergeBuilder:
 
     def whenMatchedDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Delete a matched row.
+
+        Parameters
+        ----------
+        condition
+            When the clause applies, over the columns of both sides; always by default.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The clause of this kind before it has no condition, so that this one never applies.
 
         Examples
         --------
@@ -132,16 +164,28 @@ class MergeBuilder:
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: Column | str | None = None, values: Mapping[str, Column | str] | None = None
     ) -> MergeBuilder:
-        """Insert a row of the source that matches nothing; columns without a value are null.
+        """Insert a row of the source that matches nothing.
+
+        Parameters
+        ----------
+        condition
+            Which of these rows, over the columns of the source; all by default.
+        values
+            A `Column`, or an expression in Spark's SQL as text, for each column; columns without one are null.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            No column gets a value, or the clause of this kind before it has no condition.
 
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
-        >>> done = write(spark.createDataFrame([(1, "AA", 5)], "id long, carrier string, delay int"), f"{folder}/t.lance")
+        >>> done = write(spark.createDataFrame([(1, "AA", 5)], ["id", "carrier", "delay"]), f"{folder}/t.lance")
         >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
         >>> late = spark.createDataFrame([(1, "UA"), (2, "DL"), (3, None)], "id long, carrier string").alias("s")
-        >>> merge = table.merge(late, "t.id = s.id")
-        >>> merge = merge.whenNotMatchedInsert("s.carrier IS NOT NULL", {"id": "s.id", "carrier": "lower(s.carrier)"})
+        >>> values = {"id": "s.id", "carrier": "lower(s.carrier)"}
+        >>> merge = table.merge(late, "t.id = s.id").whenNotMatchedInsert("s.carrier IS NOT NULL", values)
         >>> merge.execute().first().num_inserted_rows
         1
         >>> table.toDF(where="id > 1").collect()
@@ -151,7 +195,17 @@ class MergeBuilder:
         return self._add(self._inserts, "whenNotMatched", clause)
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
-        """Insert a row of the source that matches nothing as it is.
+        """Insert a row of the source that matches nothing as it is; columns that it lacks are null.
+
+        Parameters
+        ----------
+        condition
+            Which of these rows, over the columns of the source; all by default.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The clause of this kind before it has no condition, so that this one never applies.
 
         Examples
         --------
@@ -169,10 +223,22 @@ class MergeBuilder:
     ) -> MergeBuilder:
         """Give columns of a row that no row of the source matches new values.
 
+        Parameters
+        ----------
+        condition
+            Which of these rows, over the columns of the table; all by default.
+        set
+            A `Column`, or an expression in Spark's SQL as text, for each column; they see the row as it was.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            No column gets a value, or the clause of this kind before it has no condition.
+
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
-        >>> done = write(spark.createDataFrame([(1, "on"), (2, "on")], "id long, state string"), f"{folder}/t.lance")
+        >>> done = write(spark.createDataFrame([(1, "on"), (2, "on")], ["id", "state"]), f"{folder}/t.lance")
         >>> table = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t")
         >>> merge = table.merge(spark.range(2, 9).alias("s"), "t.id = s.id")
         >>> merge.whenNotMatchedBySourceUpdate(set={"state": "'off'"}).execute().first().num_updated_rows
@@ -185,6 +251,16 @@ class MergeBuilder:
 
     def whenNotMatchedBySourceDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Delete a row that no row of the source matches.
+
+        Parameters
+        ----------
+        condition
+            Which of these rows, over the columns of the table; all by default.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The clause of this kind before it has no condition, so that this one never applies.
 
         Examples
         --------

@@ -99,6 +99,11 @@ class OptimizeBuilder:
         filter_sql
             Predicate in Pennon's SQL dialect, as in `read`.
 
+        Raises
+        ------
+        pennon.InvalidInputError
+            Neither was given.
+
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
@@ -156,7 +161,7 @@ class OptimizeBuilder:
         >>> done = write(spark.range(0, 100, 1, 4), f"{folder}/flights.lance")
         >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
         >>> table.optimize().executeCompaction(target_rows_per_fragment=50).first().metrics
-        Row(numFilesAdded=2, numFilesRemoved=4, numFragmentsAdded=2, numFragmentsRemoved=4, numCommits=1, numConflicts=0)
+        Row(numFilesAdded=2, numFilesRemoved=4, numFragmentsAdded=2, numFragmentsRemoved=4, ...)
         """
         totals = _Totals()
         what = f"the compaction of {self._uri}"

@@ -19,7 +19,13 @@ class ReferenceMethods(TableHandle):
     """The methods of `LanceTable` for tags, branches and clones."""
 
     def tags(self) -> DataFrame:
-        """The tags: `tag`, `version`, `branch` (null for the main one) and `createdAt`, by version.
+        """The names of versions.
+
+        Returns
+        -------
+        DataFrame
+            A row for each tag, by version: `tag`, `version`, `branch`, whose version it is (null for the main one),
+            and `createdAt`.
 
         Examples
         --------
@@ -57,7 +63,12 @@ class ReferenceMethods(TableHandle):
         self._open().tags.create(name, version)
 
     def updateTag(self, name: str, version: int | None = None) -> None:  # noqa: N802
-        """Point a tag at another version, by default the newest. Raises `NotFoundError` if either is missing.
+        """Point a tag at another version, by default the newest.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such tag or version.
 
         Examples
         --------
@@ -73,7 +84,12 @@ class ReferenceMethods(TableHandle):
         self._open().tags.update(name, version)
 
     def deleteTag(self, name: str) -> None:  # noqa: N802
-        """Remove a tag. Raises `NotFoundError` if there is none.
+        """Remove a tag; a vacuum may then remove its version.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such tag.
 
         Examples
         --------

@@ -55,7 +55,13 @@ class DefaultSource(DataSource):
         return "pennon"
 
     def schema(self) -> StructType:
-        """The Spark schema of the columns that the options select.
+        """The Spark schema of the columns that the options select, of the version that they name.
+
+        Raises
+        ------
+        ValueError
+            There is no such table, version or column, or an option is unknown. Spark shows it as the text of an
+            `AnalysisException`, of which [typed_error][pyspark_pennon.typed_error] makes the error again.
 
         Examples
         --------
@@ -74,13 +80,14 @@ class DefaultSource(DataSource):
         return reader.pinned_schema(ReadOptions.parse(read_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of `schema`, which may be narrower than the table's.
+        """A reader of `schema`, which may be narrower than the table's; with `readChangeFeed` one of changes.
 
         Examples
         --------
         >>> from pyspark_pennon import write
-        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
-        >>> spark.read.format("pennon").schema("carrier string").load(f"{folder}/t.lance").orderBy("carrier").collect()
+        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], ["id", "carrier"]), f"{folder}/t.lance")
+        >>> rows = spark.read.format("pennon").schema("carrier string").load(f"{folder}/t.lance")
+        >>> rows.orderBy("carrier").collect()
         [Row(carrier='AA'), Row(carrier='UA')]
         """
         from pyspark_pennon import reader
@@ -95,7 +102,7 @@ class DefaultSource(DataSource):
         return reader.Reader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer that makes one commit of what the tasks wrote.
+        """A writer that makes one commit of what the tasks wrote, in the modes `append` and `overwrite`.
 
         Examples
         --------
@@ -111,7 +118,12 @@ class DefaultSource(DataSource):
         return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
-        """A reader of versions as they are made.
+        """A reader of versions as they are made: first the rows that are there, then those that are appended.
+
+        Raises
+        ------
+        pennon.UnsupportedError
+            PySpark is older than 4.3.
 
         Examples
         --------
@@ -129,7 +141,12 @@ class DefaultSource(DataSource):
         return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """A writer that commits each batch once.
+        """A writer that commits each batch once, also where Spark runs it again.
+
+        Raises
+        ------
+        pennon.UnsupportedError
+            PySpark is older than 4.3.
 
         Examples
         --------

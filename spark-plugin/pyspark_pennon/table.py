@@ -62,9 +62,18 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
     ) -> LanceTable:
         """The table at `uri`.
 
+        Parameters
+        ----------
+        spark
+            The session.
+        uri
+            Where the table is.
+        storage_options
+            Keys and values for the object store, on top of the session's settings `spark.pennon.storage.<key>`.
+
         Raises
         ------
-        ValueError
+        pennon.NotFoundError
             There is no table at `uri`.
 
         Examples
@@ -88,7 +97,12 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         uri: str,
         storage_options: Mapping[str, str] | None = None,
     ) -> bool:
-        """Whether there is a Lance table at `uri`.
+        """Whether there is a Lance table at `uri`; parameters as of `forPath`.
+
+        Raises
+        ------
+        pennon.PennonError
+            The store gave another answer than that there is none, or the table is damaged.
 
         Examples
         --------
@@ -103,7 +117,9 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
     @classmethod
     def create(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
-        """A builder of a table that must not exist.
+        """A builder of a table that must not exist: see [TableBuilder][pyspark_pennon.builders.TableBuilder].
+
+        `storage_options` as of `forPath`. Nothing is written before `execute`.
 
         Examples
         --------
@@ -173,6 +189,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
     def alias(self, name: str) -> LanceTable:
         """The same table under a name that conditions can use, and that its frame has.
 
+        Conditions of `delete` and `update` can use it as well as that of a `merge`.
+
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
@@ -194,7 +212,23 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> DataFrame:
-        """The rows of a version, the newest by default; `options` as in [pyspark_pennon.read][].
+        """The rows of a version as a frame, which has them whatever is written meanwhile.
+
+        Parameters
+        ----------
+        version, tag
+            A version by number or tag; by default the one that is the newest when this is called.
+        columns
+            Columns to read, in this order; all by default.
+        **options
+            The others of [read][pyspark_pennon.read], such as `where`, `branch`, `timestamp` or `with_row_id`.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such version or tag.
+        pennon.InvalidInputError
+            A column is unknown, or options contradict each other.
 
         Examples
         --------
@@ -335,6 +369,15 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         DataFrame
             As of `delete`.
 
+        Raises
+        ------
+        pennon.InvalidInputError
+            No column gets a value, or the table has no such column.
+        pyspark.errors.AnalysisException
+            The condition or a value is not valid.
+        pennon.CommitConflictError
+            Another writer changed matching rows during each of ten attempts.
+
         Examples
         --------
         >>> from pyspark.sql import functions as fn
@@ -370,7 +413,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         Examples
         --------
         >>> from pyspark_pennon import LanceTable, write
-        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], ["id", "carrier"]), f"{folder}/t.lance")
         >>> late = spark.createDataFrame([(2, "DL"), (3, "OO")], "id long, carrier string")
         >>> merge = LanceTable.forPath(spark, f"{folder}/t.lance").alias("t").merge(late.alias("s"), "t.id = s.id")
         >>> merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first().asDict()
@@ -383,6 +426,18 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
 
         Read by id, without a scan or a join, from the newest version when this is called. Each row has its `_rowid`
         as its last column.
+
+        Parameters
+        ----------
+        ids
+            A frame with the column `_rowid` (long) alone.
+        columns
+            Columns of the table, in this order; all by default.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The frame has other columns, or the table lacks one of `columns`.
 
         Examples
         --------
@@ -403,6 +458,11 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         data
             A column `_rowid` and the columns that get new values; cast to the types of the table.
 
+        Returns
+        -------
+        DataFrame
+            As of `delete`.
+
         Raises
         ------
         pennon.NotFoundError
@@ -414,7 +474,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         --------
         >>> from pyspark.sql import functions as fn
         >>> from pyspark_pennon import LanceTable, write
-        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], "id long, carrier string"), f"{folder}/t.lance")
+        >>> done = write(spark.createDataFrame([(1, "AA"), (2, "UA")], ["id", "carrier"]), f"{folder}/t.lance")
         >>> table = LanceTable.forPath(spark, f"{folder}/t.lance")
         >>> found = table.toDF(with_row_id=True, where="carrier = 'UA'")
         >>> table.updateRows(found.select("_rowid", fn.lit("DL").alias("carrier"))).first().num_updated_rows

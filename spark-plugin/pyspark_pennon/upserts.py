@@ -61,7 +61,10 @@ def upsert_batches(
     Raises
     ------
     pennon.InvalidInputError
-        From the batches: they lack a key, or have columns that the table lacks.
+        From the batches: they lack a key, or have columns that the table lacks. No key was given, or one is a
+        column of the system such as `_rowid`. The function was called by no streaming query.
+    pennon.UnsupportedError
+        From the batches: the session is one of Spark Connect.
 
     Examples
     --------
@@ -105,7 +108,10 @@ def apply_changes(
     Raises
     ------
     pennon.InvalidInputError
-        From the batches: they are not of a change feed, or lack a key.
+        From the batches: they are not of a change feed, or lack a key. No key was given, or one is a column of the
+        system such as `_rowid`. The function was called by no streaming query.
+    pennon.UnsupportedError
+        From the batches: the session is one of Spark Connect.
 
     Examples
     --------
