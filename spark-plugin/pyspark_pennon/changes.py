@@ -1,16 +1,18 @@
 """The change feed as a frame: which versions it covers, how they are divided among tasks, what a task reads.
 
 The feed itself is [LanceDataset.changes][pennon.LanceDataset.changes]: a range of versions is a task. Versions that
-only appended many rows are divided further, by their new fragments: all rows of these are insertions. A feed shows
-the columns of its last version, so the versions up to the last change of columns are one task.
+only appended many rows are divided further, by their new fragments: all rows of these are insertions. Other versions
+that changed many rows, and a net feed, which compares two versions as wholes, are divided into parts of their
+changes. From the empty table on, a net feed is a snapshot.
 
-A net feed compares two versions as wholes and is one task, except from the empty table on, where it is a snapshot.
+A feed shows the columns of its last version. Before the last change of columns, tasks read the feed up to that
+version, of which they take the versions of their range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -62,13 +64,23 @@ _CHANGES_COLUMNS = ("Merge", "Project", "Overwrite", "Restore", None)
 class FeedRange(InputPartition):
     """The changes after one version up to another.
 
-    `columns` are the table's at `end`, in the order of the frame; None for one that `end` does not have.
+    `columns` are the table's at `end`, in the order of the frame; None for one that `end` does not have. They are
+    those at `shown_as` if it is given, a later version.
     """
 
     begin: int
     end: int
     columns: tuple[str | None, ...]
     mode: str = "each"
+    part: tuple[int, int] | None = None
+    shown_as: int | None = None
+
+    def parts(self, rows: int) -> list[FeedRange]:
+        """The same range divided, if it has many rows."""
+        count = min(-(-rows // ROWS_PER_TASK), MOST_RANGES)
+        if count < 2:
+            return [self]
+        return [replace(self, part=(number, count)) for number in range(count)]
 
 
 @dataclass(frozen=True)
@@ -240,13 +252,24 @@ def plan(table: Any, options: FeedOptions, names: Sequence[str], begin: int, end
         return []
     if options.net:
         if begin > 0:
-            return [FeedRange(begin, end, columns, "net")]
+            return FeedRange(begin, end, columns, "net").parts(_changed_rows(last, begin))
         return inserted(end, fragments_of(last), columns)
     history = History(last, begin, end)
     breaks = history.column_changes()
     first = breaks[-1] if breaks else begin
-    head: list[InputPartition] = [FeedRange(begin, first, columns)] if first > begin else []
-    return [*head, *history.ranges(first, end, columns)]
+    return [*history.ranges(begin, first, columns, shown_as=end), *history.ranges(first, end, columns)]
+
+
+def _changed_rows(last: Any, begin: int) -> int:
+    """How many rows differ between two versions; reads no values. Rows that a task finds by comparing values count,
+    too.
+    """
+    found = sum(batch.num_rows for batch in last.changes(begin, columns=[], mode="net", images="post"))
+    return max(found, int(last.count_rows())) if _has_other_columns(last, begin) else found
+
+
+def _has_other_columns(last: Any, begin: int) -> bool:
+    return bool(columns_of(last.checkout_version(begin)) != columns_of(last))
 
 
 class History:
@@ -283,27 +306,45 @@ class History:
             return None
         return sum(part.physical_rows or 0 for part in self.transactions[version].operation.fragments)
 
-    def ranges(self, begin: int, end: int, columns: tuple[str | None, ...]) -> Iterator[InputPartition]:
-        """Ranges of versions with about as many rows each; large appends by fragments. The columns must not
-        change.
+    def changed_rows(self, version: int) -> int:
+        """About how many rows a version changed that did more than append."""
+        operation = self.operation(version)
+        if operation in _CHANGES_COLUMNS:
+            return int(self._end.checkout_version(version).count_rows())
+        if operation == "Update":
+            fragments = self.transactions[version].operation.new_fragments
+            return max(ROWS_OF_A_CHANGE, sum(part.physical_rows or 0 for part in fragments))
+        return ROWS_OF_A_CHANGE
+
+    def ranges(
+        self, begin: int, end: int, columns: tuple[str | None, ...], shown_as: int | None = None
+    ) -> Iterator[InputPartition]:
+        """Ranges of versions with about as many rows each; versions with more rows are divided, large appends by
+        fragments. The columns must not change, unless they are those of a later version.
         """
-        rows = {version: self.appended_rows(version) for version in range(begin + 1, end + 1)}
-        weights = {version: ROWS_OF_A_CHANGE if found is None else found for version, found in rows.items()}
+        appended = {version: self.appended_rows(version) for version in range(begin + 1, end + 1)}
+        weights = {
+            version: self.changed_rows(version) if rows is None else rows for version, rows in appended.items()
+        }
         most = max(ROWS_PER_TASK, sum(weights.values()) // MOST_RANGES)
         first, weight = begin, 0
         for version in range(begin + 1, end + 1):
-            if (rows[version] or 0) > most:
+            if weights[version] > most:
                 if first < version - 1:
-                    yield FeedRange(first, version - 1, columns)
-                yield from inserted(version, self.new_fragments(version), columns)
+                    yield FeedRange(first, version - 1, columns, shown_as=shown_as)
+                if appended[version] is None or shown_as is not None:
+                    only = FeedRange(version - 1, version, columns, shown_as=shown_as)
+                    yield from only.parts(weights[version])
+                else:
+                    yield from inserted(version, self.new_fragments(version), columns)
                 first, weight = version, 0
                 continue
             if weight + weights[version] > most and first < version - 1:
-                yield FeedRange(first, version - 1, columns)
+                yield FeedRange(first, version - 1, columns, shown_as=shown_as)
                 first, weight = version - 1, 0
             weight += weights[version]
         if first < end:
-            yield FeedRange(first, end, columns)
+            yield FeedRange(first, end, columns, shown_as=shown_as)
 
     def new_fragments(self, version: int) -> list[tuple[int, int]]:
         """Id and rows of the fragments that the version before does not have."""
@@ -353,15 +394,19 @@ def read_partition(
 def _read_range(options: FeedOptions, part: FeedRange, inserts_only: bool) -> Iterator[pa.RecordBatch]:
     import pyarrow.compute as pc
 
-    table = open_newest(options, part.end)
+    table = open_newest(options, part.shown_as or part.end)
     changes = table.changes(
         part.begin,
         columns=[name for name in part.columns if name is not None],
         mode=part.mode,
         images="post" if inserts_only else "both",
         drop_unchanged=options.drop_unchanged,
+        part=part.part,
     )
     for batch in changes:
+        # All rows of a batch are of one version.
+        if part.shown_as is not None and batch.column(COMMIT_VERSION)[0].as_py() > part.end:
+            return
         if inserts_only:
             yield batch.filter(pc.equal(batch.column(CHANGE_TYPE), "insert"))
         else:

@@ -49,7 +49,7 @@ def read_changes(
         Columns of the table, in this order; all by default. With an empty list no data file is read.
     net
         Compare the two ends instead of each version with the one before: a row has at most one change, committed by
-        the last version. The versions in between may be vacuumed. One task compares them.
+        the last version. The versions in between may be vacuumed.
     drop_unchanged
         Leave out updates that left `columns` as they were.
     storage_options
