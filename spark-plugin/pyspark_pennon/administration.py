@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.handle import TableHandle, in_utc, version_time, version_times
+from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import answered
 
 if TYPE_CHECKING:
@@ -363,8 +365,12 @@ class AdministrationMethods(TableHandle):
         if data:
             from pennon import jobs
 
-            plan = jobs.plan_verify(table, storage_options=self._storage_options or None)
-            results = run_tasks(self._spark, plan.tasks, f"verify {self._uri}")
+            plan = jobs.plan_verify(table, storage_options=stored(self._storage_options))
+            shipped = ShippedPlan.of(plan, self._storage_options)
+            numbers = list(range(len(shipped)))
+            results = run_tasks(
+                self._spark, numbers, f"verify {self._uri}", call=lambda number: shipped.task(number).run()
+            )
             report = plan.commit(results).verification
         else:
             report = table.verify()

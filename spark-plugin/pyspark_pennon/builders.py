@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.provider import stored
 from pyspark_pennon.spark_api import parsed_type
 from pyspark_pennon.storable import new_table_schema, stored_columns
 
@@ -181,7 +182,7 @@ class TableBuilder:
 
         if self._uri is None:
             raise invalid("The table has no location: give its URI to location()")
-        options = self._storage_options or None
+        options = stored(self._storage_options)
         table: Any = None
         try:
             table = pennon.dataset(self._uri, storage_options=options)
@@ -201,7 +202,7 @@ class TableBuilder:
             raise invalid("The table has no columns: add them by addColumn() or addColumns()")
         columns = stored_columns(StructType(self._fields), drop_system_columns=False)
         schema = _with_comments(new_table_schema(columns), self._fields)
-        options = self._storage_options or None
+        options = stored(self._storage_options)
         try:
             made = pennon.write_dataset(
                 schema.empty_table(),

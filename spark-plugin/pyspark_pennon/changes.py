@@ -23,6 +23,7 @@ from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.handle import version_time, version_times
 from pyspark_pennon.plans import check_release, installed_release
+from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 from pyspark_pennon.tables import grouped
@@ -151,7 +152,7 @@ def open_newest(options: FeedOptions, version: int | None = None) -> Any:
     """The table, by default at its newest version."""
     import pennon
 
-    return pennon.dataset(options.uri, version=version, storage_options=options.storage_options or None)
+    return pennon.dataset(options.uri, version=version, storage_options=stored(options.storage_options))
 
 
 def window(table: Any, options: FeedOptions) -> tuple[int, int]:

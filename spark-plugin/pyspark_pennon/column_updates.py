@@ -18,6 +18,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import described, run_partitions
 from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, check_columns, table_rows, typed_values
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, quoted
@@ -44,7 +45,7 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     names = _checked(table, data, keys)
     address = pa.field(ROW_ADDRESS, pa.uint64())
     schema = pa.schema([address, *(table.schema.field(name).with_nullable(True) for name in names)])
-    plan = jobs.plan_update_columns(table, schema, ROW_ADDRESS, storage_options=target.storage_options or None)
+    plan = jobs.plan_update_columns(table, schema, ROW_ADDRESS, storage_options=stored(target.storage_options))
     if not plan.num_tasks:
         return target.metrics()
     matches = _matches(target, table, data, keys, names)

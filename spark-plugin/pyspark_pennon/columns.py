@@ -30,6 +30,7 @@ from pyspark_pennon.frames import parallelism
 from pyspark_pennon.needed_columns import needed_columns, other_rows
 from pyspark_pennon.orphans import settle
 from pyspark_pennon.plans import ShippedPlan, numbered
+from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, as_column, check_value, table_rows
 from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, quoted
@@ -229,7 +230,7 @@ def add_columns(target: Target, work: Expressions | BatchFunction, path: str | P
     found = None if checkpoint is None else checkpoint.load()
     results: list[Any] = []
     if found is not None and checkpoint is not None:
-        plan = jobs.JobPlan.from_json(found.plan, storage_options=target.storage_options or None)
+        plan = jobs.JobPlan.from_json(found.plan, storage_options=stored(target.storage_options))
         results = [jobs.TaskResult.from_json(text) for text in found.results]
         status = table.commit_status(plan.uuid)
         if status.committed:
@@ -275,7 +276,7 @@ def _planned(target: Target, work: Expressions | BatchFunction, table: Any, *, i
     tasks = int(tables.plan_read(table, target.options(), columns or ["_rowid"], cores).num_tasks)
     if is_divided:
         tasks = max(tasks, cores * TASKS_PER_CORE)
-    return jobs.plan_add_columns(table, schema, tasks=max(1, tasks), storage_options=target.storage_options or None)
+    return jobs.plan_add_columns(table, schema, tasks=max(1, tasks), storage_options=stored(target.storage_options))
 
 
 def _results(
@@ -290,7 +291,7 @@ def _results(
 
     done = {result.number for result in results}
     missing = [number for number in range(plan.num_tasks) if number not in done]
-    table = pennon.dataset(target.uri, plan.version, storage_options=target.storage_options or None)
+    table = pennon.dataset(target.uri, plan.version, storage_options=stored(target.storage_options))
     schema = work.schema(table)
     size = len(missing) if checkpoint is None else 2 * parallelism(target.spark)
     if checkpoint is not None:
@@ -330,7 +331,7 @@ def fragment_batches(
     """The live rows of the fragments of a task, in order, with their addresses; runs on an executor."""
     import pennon
 
-    table = pennon.dataset(task.uri, task.version, storage_options=dict(storage_options) or None)
+    table = pennon.dataset(task.uri, task.version, storage_options=stored(storage_options))
     fragments = {fragment.fragment_id: fragment for fragment in table.get_fragments()}
     for number, _ in task.slices:
         scanner = fragments[number].scanner(

@@ -61,3 +61,10 @@ def missing(message: str, uri: str) -> Exception:
     from pennon.errors import NotFoundError
 
     return NotFoundError(message, path=uri)
+
+
+def store_error(message: str) -> Exception:
+    """The store, or what gives access to it, failed: an `OSError` too. Another attempt may succeed."""
+    from pennon.errors import StoreError
+
+    return StoreError(message)

@@ -2,7 +2,7 @@
 
 | option | feed | stream | meaning |
 |---|---|---|---|
-| `path`, `storage.<key>`, `columns` | x | x | as in a read |
+| `path`, `storage.<key>`, `storageOptionsProvider`, `columns` | x | x | as in a read |
 | `readChangeFeed` | x | x | changes of rows instead of rows |
 | `startingVersion` | x | x | the first version whose changes count; in a stream also `latest`, for those to come |
 | `startingTimestamp` | x | x | the same by time: the first version made at or after it |
@@ -43,7 +43,7 @@ class FeedOptions:
     """What a change feed or a stream reads; picklable, and without secrets in its representation."""
 
     uri: str
-    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_change_feed: bool = False
     columns: tuple[str, ...] | None = None
     starting_version: int | str | None = None

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.options import session_storage_options
+from pyspark_pennon.provider import stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +42,7 @@ class TableHandle:
         """The table at a version, a tag or a time, by default the newest."""
         import pennon
 
-        options = self._storage_options or None
+        options = stored(self._storage_options)
         return pennon.dataset(self._uri, version=version, asof=asof, storage_options=options)
 
     def _frame(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:

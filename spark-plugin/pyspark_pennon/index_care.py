@@ -26,6 +26,7 @@ from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.index_tasks import BuildSegment, MergeSegments
 from pyspark_pennon.orphans import settled
+from pyspark_pennon.provider import stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,5 +179,5 @@ def _commit(read: ReadOptions, new: list[Any], removed: list[Any]) -> None:
     operation = pennon.LanceOperation.CreateIndex(new, removed)
     with settled(new):
         pennon.LanceDataset.commit(
-            read.uri, operation, read_version=int(read.version or 0), storage_options=read.storage_options or None
+            read.uri, operation, read_version=int(read.version or 0), storage_options=stored(read.storage_options)
         )

@@ -26,6 +26,7 @@ from pyspark_pennon.merge_plan import bounds_of, keys_of
 from pyspark_pennon.needed_columns import may_call_python, needed_columns, used_attributes
 from pyspark_pennon.new_columns import add_columns
 from pyspark_pennon.plans import ShippedPlan
+from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed
 from pyspark_pennon.row_changes import Target, as_column, changes_schema, table_rows
 from pyspark_pennon.schema import ROW_ADDRESS, is_plain
@@ -150,7 +151,7 @@ class MergeAttempt:
             updates=self._updated,
             keys=self._named(keys),
             tasks=tasks,
-            storage_options=self._target.storage_options or None,
+            storage_options=stored(self._target.storage_options),
         )
         shipped = ShippedPlan.of(plan, self._target.storage_options)
         results = self._written(changes, shipped, schema, pairs)

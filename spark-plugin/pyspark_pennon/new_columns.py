@@ -91,7 +91,7 @@ class NewColumns:
         )
         return list(written)
 
-    def add(self, uri: str, storage_options: dict[str, str]) -> Any:
+    def add(self, uri: str, storage_options: Mapping[str, str]) -> Any:
         """The newest version of the table, with these columns: see [add_columns][]."""
         table = tables.find_table(uri, storage_options)
         if table is None:
@@ -147,7 +147,7 @@ def missing_fields(
     return fields
 
 
-def add_columns(table: Any, fields: list[pa.Field], storage_options: dict[str, str]) -> Any:
+def add_columns(table: Any, fields: list[pa.Field], storage_options: Mapping[str, str]) -> Any:
     """The table with columns, in a commit of their own if some were missing.
 
     Raises

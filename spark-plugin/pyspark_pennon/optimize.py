@@ -21,6 +21,7 @@ from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.filters import conjunction
 from pyspark_pennon.frames import parallelism, read
 from pyspark_pennon.orphans import orphans_named, settled
+from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import as_column
 from pyspark_pennon.schema import ROW_ADDRESS
@@ -40,13 +41,13 @@ class _Rewrite:
     """A task on an executor: the fragments of one group are written to new files."""
 
     uri: str
-    storage_options: dict[str, str] = field(repr=False)
+    storage_options: Mapping[str, str] = field(repr=False)
     task: Any
 
     def run(self) -> Any:
         import pennon
 
-        table = pennon.dataset(self.uri, self.task.read_version, storage_options=self.storage_options or None)
+        table = pennon.dataset(self.uri, self.task.read_version, storage_options=stored(self.storage_options))
         return self.task.execute(table)
 
 
@@ -81,7 +82,7 @@ class OptimizeBuilder:
     def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._spark = spark
         self._uri = uri
-        self._storage_options = dict(storage_options or {})
+        self._storage_options = storage_options or {}
         self._conditions: list[Column] = []
         self._predicates: list[str] = []
 
@@ -244,7 +245,7 @@ class OptimizeBuilder:
     def _open(self) -> Any:
         import pennon
 
-        return pennon.dataset(self._uri, storage_options=self._storage_options or None)
+        return pennon.dataset(self._uri, storage_options=stored(self._storage_options))
 
 
 def _fragments(_number: int, batches: Iterator[pa.RecordBatch]) -> list[int]:

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.provider import PROVIDER, with_provider
 
 STORAGE_PREFIX = "storage."
+PROVIDER_OPTION = "storageOptionsProvider"
+"""The option with the name of a function that provides storage options; `storage.provider` as well."""
 
 T = TypeVar("T")
 
@@ -57,6 +60,9 @@ class OptionValues:
         self._storage: dict[str, str] = {}
         for given, value in options.items():
             name = given.lower()
+            if bare(name) == bare(PROVIDER_OPTION):
+                self._storage[PROVIDER] = value
+                continue
             if name.startswith(STORAGE_PREFIX):
                 self._storage[name[len(STORAGE_PREFIX) :]] = value
                 continue
@@ -83,13 +89,13 @@ class OptionValues:
             raise invalid("the table's URI is missing: give it to load(uri), save(uri) or start(uri)")
         return uri
 
-    def storage_options(self) -> dict[str, str]:
-        """Options of the object store, by their keys in lower case."""
-        return dict(self._storage)
+    def storage_options(self) -> Mapping[str, str]:
+        """Options of the object store, by their keys in lower case, or those of a provider."""
+        return with_provider(self._storage)
 
 
 def _unknown(name: str, spellings: Mapping[str, str], known: list[str], action: str) -> str:
-    candidates = {**spellings, STORAGE_PREFIX: f"{STORAGE_PREFIX}<key>"}
+    candidates = {**spellings, STORAGE_PREFIX: f"{STORAGE_PREFIX}<key>", bare(PROVIDER_OPTION): PROVIDER_OPTION}
     near = difflib.get_close_matches(bare(name), sorted(candidates), n=1, cutoff=0.5)
     hint = f"did you mean '{candidates[near[0]]}'? " if near else ""
     listed = ", ".join(option for option in known if option != "path")

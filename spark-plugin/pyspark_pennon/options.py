@@ -8,6 +8,7 @@ Spark passes options as text with lower-cased names. This module parses them onc
 |---|---|---|---|
 | `path` | x | x | table URI; what `load(uri)` and `save(uri)` set |
 | `storage.<key>` | x | x | storage option `<key>`, such as `storage.aws_region` |
+| `storageOptionsProvider` | x | x | `module:function` that returns storage options, in every process |
 | `version`, `tag`, `timestamp` | x | | the version to read: a number, the name of a tag, a time |
 | `branch` | x | | the branch to read; with `version` one of its versions |
 | `columns` | x | | comma-separated names, or a JSON list when names contain commas |
@@ -35,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.option_values import OptionValues, bare, boolean, column_names, positive
+from pyspark_pennon.provider import ProvidedOptions, with_provider
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +80,7 @@ class ReadOptions:
     """
 
     uri: str
-    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     version: int | str | None = None
     columns: tuple[str, ...] | None = None
     filter_sql: str | None = None
@@ -136,7 +138,7 @@ class WriteOptions:
     """How a job writes to a table; picklable, and without secrets in its representation."""
 
     uri: str
-    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     create: bool = False
     merge_schema: bool = False
     drop_system_columns: bool = False
@@ -168,14 +170,18 @@ class WriteOptions:
         )
 
 
-def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
+def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> Mapping[str, str]:
     """The storage options of a session, `spark.pennon.storage.<key>`, under those that were given.
+
+    With `provider` among them, those of a function: see `provider.py`.
 
     Raises
     ------
     ValueError
         A credential is in a setting that Spark writes to its event log as it is.
     """
+    if isinstance(given, ProvidedOptions):
+        return given
     prefix = len(SESSION_PREFIX)
     found = {
         name[prefix:]: str(spark.conf.get(name, "")) for name in _names(spark) if name.startswith(SESSION_PREFIX)
@@ -188,7 +194,7 @@ def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None
                 f"is made, not later, together with spark.redaction.regex='{REDACTION}'; or give storage_options "
                 "to the call"
             )
-    return {**found, **explicit}
+    return with_provider({**found, **explicit})
 
 
 def _names(spark: SparkSession) -> list[str]:

@@ -7,12 +7,13 @@ pickled function of the tasks, never in an option of a data source or in a schem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST
 from pyspark_pennon.errors import unsupported
+from pyspark_pennon.provider import stored
 from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ class ShippedPlan:
     is_open: bool
     release: str
     durability: str = "full"
-    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, plan: Any, storage_options: dict[str, str], durability: str = "full") -> ShippedPlan:
+    def of(cls, plan: Any, storage_options: Mapping[str, str], durability: str = "full") -> ShippedPlan:
         """Ship a `pennon.jobs.JobPlan`."""
         is_open = plan.num_tasks is None
         texts = (plan.json(),) if is_open else tuple(task.json() for task in plan.tasks)
-        return cls(texts, is_open, installed_release(), durability, tuple(sorted(storage_options.items())))
+        return cls(texts, is_open, installed_release(), durability, storage_options)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -89,7 +90,7 @@ class ShippedPlan:
 
     def reached(self) -> dict[str, Any]:
         """How the table is reached, as arguments of `pennon`."""
-        return {"storage_options": dict(self.storage_options) or None, "durability": self.durability}
+        return {"storage_options": stored(self.storage_options), "durability": self.durability}
 
 
 def installed_release() -> str:

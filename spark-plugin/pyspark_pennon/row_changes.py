@@ -22,6 +22,7 @@ from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
 from pyspark_pennon.plans import ShippedPlan, numbered
+from pyspark_pennon.provider import stored
 from pyspark_pennon.reader import spark_batches
 from pyspark_pennon.retries import committed, published, retried
 from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
@@ -42,7 +43,7 @@ class Target:
 
     spark: SparkSession
     uri: str
-    storage_options: dict[str, str]
+    storage_options: Mapping[str, str]
     alias: str | None = None
 
     @classmethod
@@ -148,7 +149,7 @@ def _delete_all(target: Target, table: Any) -> DataFrame:
     """Delete all rows, which needs no column of them, so it is done on the driver."""
     from pennon import jobs
 
-    plan = jobs.plan_delete(table, "true", tasks=1, storage_options=target.storage_options or None)
+    plan = jobs.plan_delete(table, "true", tasks=1, storage_options=stored(target.storage_options))
     report = published(plan, lambda plan: [task.run() for task in plan.tasks], f"delete from {target.uri}")
     return target.metrics(deleted=0 if report is None else int(report.rows))
 
@@ -184,7 +185,7 @@ def _change_where(
         filter=skipped,
         predicate=shown,
         tasks=max(1, read_plan.num_tasks),
-        storage_options=target.storage_options or None,
+        storage_options=stored(target.storage_options),
     )
     read = everything.select(*(quoted(name) for name in names), ROW_ADDRESS).schema
     title = f"{verb} {target.uri}"
@@ -214,7 +215,7 @@ def _change_shuffled(
     matching = everything if condition is None else everything.where(as_column(condition))
     wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
     schema = changes_schema(table.schema, list(values))
-    storage_options = target.storage_options or None
+    storage_options = stored(target.storage_options)
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
     shipped = ShippedPlan.of(plan, target.storage_options)
     results = _run_owned(target, wanted, _writing(shipped, schema), f"change rows of {target.uri}")
@@ -301,7 +302,7 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     names = [name for name in data.columns if name != "_rowid"]
     check_columns(table.schema, {name: name for name in names})
     schema = changes_schema(table.schema, names)
-    plan = jobs.plan_change_rows(table, schema, storage_options=target.storage_options or None)
+    plan = jobs.plan_change_rows(table, schema, storage_options=stored(target.storage_options))
     shipped = ShippedPlan.of(plan, target.storage_options)
     addressed = _addressed(target, int(table.version), data, names, table)
     results = _run_owned(target, addressed, _writing(shipped, schema), f"update rows of {target.uri}")

@@ -26,6 +26,7 @@ from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.new_columns import NewColumns, renumbered
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.plans import check_release, installed_release
+from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import answered
 from pyspark_pennon.sink_checkpoint import check_table, note_table
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -163,7 +164,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _fragments(self, rows: pa.RecordBatchReader) -> list[Any]:
         import pennon
 
-        uri, storage = self.options.uri, self.options.storage_options or None
+        uri, storage = self.options.uri, stored(self.options.storage_options)
         given: dict[str, Any] = {"storage_options": storage, "durability": self.options.durability}
         given.update(self.options.file_parameters)
         if self.new is not None:
@@ -195,7 +196,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _commit(self, written: Written, fragments: list[Any], batch: int) -> None:
         import pennon
 
-        storage = self.options.storage_options or None
+        storage = stored(self.options.storage_options)
         number = StreamBatch(written.query, batch)
         if number.is_committed(pennon.dataset(self.options.uri, storage_options=storage)):
             _log.info("batch %d of query %s is in %s already", batch, written.query, self.options.uri)
@@ -240,7 +241,7 @@ def make_table(options: WriteOptions, schema: pa.Schema) -> Any:
     """The table without rows; that of another writer, or of an attempt whose answer was lost, if it is there."""
     import pennon
 
-    storage = options.storage_options or None
+    storage = stored(options.storage_options)
 
     def make() -> Any:
         return pennon.write_dataset(

@@ -7,13 +7,14 @@ a table.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyspark_pennon.arrow_facts import metadata_of
 from pyspark_pennon.errors import mismatch
+from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, is_readable, spark_schema
 from pyspark_pennon.storable import implied_type
 
@@ -37,16 +38,16 @@ def open_table(options: ReadOptions) -> Any:
     import pennon
 
     version: Any = options.version if options.branch is None else (options.branch, options.version)
-    storage_options = options.storage_options or None
+    storage_options = stored(options.storage_options)
     return pennon.dataset(options.uri, version=version, asof=options.timestamp, storage_options=storage_options)
 
 
-def find_table(uri: str, storage_options: dict[str, str]) -> Any | None:
+def find_table(uri: str, storage_options: Mapping[str, str]) -> Any | None:
     """The newest version of a table, or None if there is no table at `uri`."""
     import pennon
 
     try:
-        return pennon.dataset(uri, storage_options=storage_options or None)
+        return pennon.dataset(uri, storage_options=stored(storage_options))
     except pennon.NotFoundError:
         return None
 
@@ -107,7 +108,7 @@ def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallel
             blob_handling="all_binary",
             tasks=tasks,
             bytes_per_task=bytes_per_task,
-            storage_options=options.storage_options or None,
+            storage_options=stored(options.storage_options),
         )
 
     if options.tasks is not None or options.bytes_per_task is not None:
@@ -185,7 +186,7 @@ def plan_new(options: WriteOptions, schema: pa.Schema, *, must_create: bool) -> 
         options.uri,
         schema,
         mode="create" if must_create else "overwrite",
-        storage_options=options.storage_options or None,
+        storage_options=stored(options.storage_options),
         durability=options.durability,
         **options.table_parameters,
     )

@@ -177,7 +177,7 @@ class WritePlan:
         """Add the columns, then append the rows; gives the version."""
         import pennon
 
-        table = new.add(self.uri, dict(self.plan.storage_options))
+        table = new.add(self.uri, self.plan.storage_options)
         in_order = sorted(results, key=lambda result: result.number)
         fragments = [fragment for result in in_order for fragment in result.new_fragments]
         append = pennon.LanceOperation.Append(renumbered(fragments, self.schema, table))
@@ -194,7 +194,7 @@ class WritePlan:
         from pennon import jobs
         from pennon.schema import LanceSchema
 
-        storage_options = dict(self.plan.storage_options)
+        storage_options = self.plan.storage_options
         table = tables.find_table(self.uri, storage_options)
         status = None if table is None else table.commit_status(planned.uuid)
         if table is not None and status is not None and status.committed:

@@ -81,5 +81,5 @@ class Writer(DataSourceArrowWriter):
     def _is_committed(self) -> bool:
         from pyspark_pennon import tables
 
-        table = tables.find_table(self.plan.uri, dict(self.plan.plan.storage_options))
+        table = tables.find_table(self.plan.uri, self.plan.plan.storage_options)
         return table is not None and bool(table.commit_status(self.plan.plan.job().uuid).committed)

@@ -1,0 +1,145 @@
+"""Feeds that are divided into parts: net ones, large versions, feeds over changes of columns; all as the wheel's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark_pennon import changes, read_changes
+from pyspark_pennon.changes import FeedRange, read_partition
+from pyspark_pennon.feed_options import FeedOptions
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "ROWS_PER_TASK", 4)
+    monkeypatch.setattr(changes, "ROWS_OF_A_CHANGE", 2)
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    """Rows with their names in one order, sorted: for comparison."""
+    return sorted(repr(sorted(row.items())) for batch in batches for row in batch.to_pylist())
+
+
+def divided(uri: str, begin: int, *, net: bool = False, columns: list[str] | None = None) -> list[Any]:
+    """The parts of a feed up to the newest version. Its rows are those of the wheel's, whether or not updates that
+    changed nothing are left out.
+    """
+    table = pennon.dataset(uri)
+    end = table.version
+    for unchanged in (True, False):
+        options = FeedOptions(uri, net=net, drop_unchanged=unchanged, read_change_feed=True)
+        schema = changes.feed_schema(table, columns)
+        names = columns or table.schema.names
+        parts = changes.plan(table, options, names, begin, end)
+        found = [batch for part in parts for batch in read_partition(options, part, schema)]
+        wanted = table.changes(
+            begin, columns=columns, mode="net" if net else "each", images="both", drop_unchanged=unchanged
+        )
+        assert rows_of(found) == rows_of(wanted.read_all().to_batches())
+    return parts
+
+
+def test_a_net_feed_is_divided(spark: SparkSession, uri: str) -> None:
+    table = pennon.write_dataset({"id": list(range(30)), "text": ["a"] * 30}, uri, max_rows_per_file=10)
+    table.update({"text": "'b'"}, where="id % 2 = 0")
+    table.delete("id >= 25")
+    table.insert({"id": [30, 31], "text": ["c", "d"]})
+    table.optimize.compact_files()
+    parts = divided(uri, 1, net=True)
+    # 5 rows were deleted, 13 updated, 2 inserted: 4 for each task.
+    assert [part.part for part in parts] == [(number, 5) for number in range(5)]
+    frame = read_changes(spark, uri, starting_version=2, net=True)
+    assert frame.rdd.getNumPartitions() == len(parts)
+    assert frame.count() == 5 + 2 * 13 + 2
+    reader = spark.read.format("pennon").option("readChangeFeed", True).option("netChanges", True)
+    loaded = reader.option("startingVersion", 2).load(uri)
+    assert rows_of(loaded.toArrow().to_batches()) == rows_of(frame.toArrow().to_batches())
+
+
+def test_many_rows_make_no_more_than_so_many_tasks(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MOST_RANGES", 3)
+    pennon.write_dataset({"id": list(range(40))}, uri).update({"id": "id + 1"})
+    parts = divided(uri, 1, net=True)
+    assert [part.part for part in parts] == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_values_that_changed_without_a_trace_are_compared(uri: str) -> None:
+    pennon.write_dataset({"id": [1, 2, 3], "text": ["a", "b", "c"]}, uri)
+    theirs = lance.dataset(uri)
+    fragment = theirs.get_fragment(0)
+    new, fields = fragment.update_columns(pa.table({"id": [2], "text": ["B"]}), left_on="id")
+    update = lance.LanceOperation.Update(updated_fragments=[new], fields_modified=fields)
+    lance.LanceDataset.commit(uri, update, read_version=1)
+    parts = divided(uri, 1, net=True)
+    assert [part.part for part in parts] == [None]
+    found = pennon.dataset(uri).changes(1, images="post").read_all()
+    assert found["text"].to_pylist() == ["B"]
+
+
+def test_a_feed_over_changes_of_columns(uri: str) -> None:
+    rows = {"id": list(range(12)), "text": ["a"] * 12, "extra": list(range(12))}
+    table = pennon.write_dataset(rows, uri, max_rows_per_file=4)
+    table.update({"text": "'b'"}, where="id = 1")
+    table.alter_columns({"path": "text", "name": "word"})
+    table.insert({"id": list(range(12, 24)), "word": ["c"] * 12, "extra": [0] * 12})
+    table.add_columns({"half": "id / 2"})
+    table.delete("id = 2")
+    parts = divided(uri, 0)
+    ranges = [part for part in parts if isinstance(part, FeedRange)]
+    assert {part.shown_as for part in ranges if part.end < 5} == {6}
+    assert len({(part.begin, part.end) for part in ranges}) > 3
+    assert max(part.part[1] for part in ranges if part.part) == 6
+
+
+def test_a_column_that_went_and_came_back(uri: str) -> None:
+    table = pennon.write_dataset({"id": [1, 2], "extra": [7, None]}, uri)
+    for number in (2, 3):
+        table.update({"extra": f"{number}"}, where="id = 1")
+    table.drop_columns(["extra"])
+    table.delete("id = 2")
+    pennon.dataset(uri, version=3).restore()
+    table = pennon.dataset(uri)
+    table.update({"extra": "9"})
+    parts = divided(uri, 0)
+    assert [part for part in parts if isinstance(part, FeedRange) and part.shown_as]
+    divided(uri, 1)
+    divided(uri, 4)
+    for begin in range(1, table.version):
+        divided(uri, begin, net=True)
+        divided(uri, begin, net=True, columns=["extra"])
+
+
+def test_members_of_structs_change(uri: str) -> None:
+    kind = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    rows = pa.table({"id": [1, 2], "pair": pa.array([{"a": 1, "b": 2}, None], kind)})
+    table = pennon.write_dataset(rows, uri)
+    table.update({"id": "id + 1"})
+    table.drop_columns(["pair.b"])
+    table.update({"id": "id + 1"})
+    divided(uri, 1, net=True)
+    divided(uri, 0)
+
+
+def test_nested_values_and_times_keep_what_they_are(uri: str) -> None:
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "list": [[1.0, math.nan], [], None],
+            "vector": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+            "struct": [{"x": "a", "y": [1]}, None, {"x": None, "y": None}],
+            "time": pa.array([1, 2, None], pa.timestamp("us")),
+            "small": pa.array([1, None, 3], pa.uint8()),
+        }
+    )
+    table = pennon.write_dataset(rows, uri, data_storage_version="2.2")
+    table.update({"time": "time"}, where="id < 3")
+    table.update({"id": "id + 10"}, where="id = 3")
+    divided(uri, 1, net=True)
+    divided(uri, 1, net=True, columns=["time", "struct"])
