@@ -60,6 +60,7 @@ class TableBuilder:
         self._uri: str | None = None
         self._fields: list[StructField] = []
         self._properties: dict[str, str] = {}
+        self._reader: str | None = None
 
     def location(self, uri: str) -> TableBuilder:
         """Say where the table is or will be: a path or the URI of an object store.
@@ -149,6 +150,15 @@ class TableBuilder:
         self._properties[key] = str(value)
         return self
 
+    def compatibleWith(self, release: str) -> TableBuilder:  # noqa: N802
+        """Make a table that a release of pylance reads, such as `"pylance 1.0"`.
+
+        It is `compatible_with` of [write_dataset][pennon.write_dataset]: the table remembers the release, and later
+        writes of newer data files are refused.
+        """
+        self._reader = release
+        return self
+
     def execute(self) -> LanceTable:
         """Make the table, in one commit, and another for properties if the table was there before.
 
@@ -160,7 +170,8 @@ class TableBuilder:
         Raises
         ------
         pennon.InvalidInputError
-            There is no location, no column, or two columns have one name.
+            There is no location, no column, two columns have one name, or `compatibleWith` names no release that is
+            known, or one that does not read the table that is replaced.
         pennon.AlreadyExistsError
             `create`, and there is a table.
         pennon.NotFoundError
@@ -208,6 +219,7 @@ class TableBuilder:
                 schema.empty_table(),
                 self._uri,
                 mode="create" if table is None else "overwrite",
+                compatible_with=self._reader,
                 storage_options=options,
             )
         except pennon.AlreadyExistsError:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from pyspark_pennon import LanceTable
+from pyspark_pennon import LanceTable, write
 from pyspark_pennon.administration import replaced_before
 
 
@@ -25,6 +25,24 @@ def table(uri: str) -> pennon.LanceDataset:
     table.delete("id = 1")
     table.update({"id": "id + 100"}, where="id = 2")
     return table
+
+
+def test_builders_for_older_readers(spark: SparkSession, uri: str) -> None:
+    builder = LanceTable.createOrReplace(spark).location(uri).addColumn("id", "BIGINT")
+    builder.compatibleWith("pylance 1.0").execute()
+    made = pennon.dataset(uri)
+    assert made.data_storage_version == "2.1"
+    assert not made.has_stable_row_ids
+    assert made.config()["pennon.compatible_with"] == "pylance 1.0"
+    write(spark.range(3), uri, mode="append")
+    assert pennon.dataset(uri).data_storage_version == "2.1"
+    with pytest.raises(pennon.InvalidInputError, match="expected a release from"):
+        builder.compatibleWith("delta 4").execute()
+    stable = pennon.write_dataset({"id": [1]}, f"{uri}-2")
+    replacing = LanceTable.replace(spark).location(stable.uri).addColumn("id", "BIGINT")
+    with pytest.raises(pennon.InvalidInputError, match="contradicts the table, which has stable row ids"):
+        replacing.compatibleWith("pylance 0.24").execute()
+    assert pennon.dataset(stable.uri).version == 1
 
 
 def test_builders(spark: SparkSession, uri: str) -> None:

@@ -193,7 +193,7 @@ def test_errors_on_executors(
     with pytest.raises(pennon.InvalidInputError, match=message):
         LanceTable.forPath(spark, table, only_here).update(set={"id": "id"}, condition="id = 1")
     spark.sparkContext.addPyFile(str(tmp_path / "only_here.py"))
-    with pytest.raises(pennon.StoreError, match="failed on an executor: NameError in line 3 of only_here.py"):
+    with pytest.raises(pennon.StoreError, match=r"failed on an executor: NameError in line 3 of only_here\.py"):
         write(spark.range(2), table, mode="append", storage_options=only_here)
     assert pennon.dataset(table).version == 1
 
