@@ -1,9 +1,9 @@
 """The change feed as a frame: which versions it covers, how they are divided among tasks, what a task reads.
 
 The feed itself is [LanceDataset.changes][pennon.LanceDataset.changes]: a range of versions is a task. Versions that
-only appended many rows are divided further, by their new fragments: all rows of these are insertions. Other versions
-that changed many rows, and a net feed, which compares two versions as wholes, are divided into parts of their
-changes. From the empty table on, a net feed is a snapshot.
+only appended many rows are divided further, by their new fragments: all rows of these are insertions. Versions that
+changed many rows, and a net feed, which compares two versions as wholes, are divided into parts of their changes.
+From the empty table on, a net feed is a snapshot.
 
 A feed shows the columns of its last version. Before the last change of columns, tasks read the feed up to that
 version, of which they take the versions of their range.
@@ -253,7 +253,7 @@ def plan(table: Any, options: FeedOptions, names: Sequence[str], begin: int, end
         return []
     if options.net:
         if begin > 0:
-            return FeedRange(begin, end, columns, "net").parts(_changed_rows(last, begin))
+            return list(FeedRange(begin, end, columns, "net").parts(_changed_rows(last, begin)))
         return inserted(end, fragments_of(last), columns)
     history = History(last, begin, end)
     breaks = history.column_changes()
@@ -262,15 +262,10 @@ def plan(table: Any, options: FeedOptions, names: Sequence[str], begin: int, end
 
 
 def _changed_rows(last: Any, begin: int) -> int:
-    """How many rows differ between two versions; reads no values. Rows that a task finds by comparing values count,
-    too.
-    """
-    found = sum(batch.num_rows for batch in last.changes(begin, columns=[], mode="net", images="post"))
-    return max(found, int(last.count_rows())) if _has_other_columns(last, begin) else found
-
-
-def _has_other_columns(last: Any, begin: int) -> bool:
-    return bool(columns_of(last.checkout_version(begin)) != columns_of(last))
+    """How many rows differ between two versions, at most about; reads no values."""
+    if columns_of(last.checkout_version(begin)) != columns_of(last):
+        return int(last.count_rows())
+    return int(sum(batch.num_rows for batch in last.changes(begin, columns=[], mode="net", images="post")))
 
 
 class History:

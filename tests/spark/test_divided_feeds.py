@@ -1,4 +1,4 @@
-"""Feeds that are divided into parts: net ones, large versions, feeds over changes of columns; all as the wheel's."""
+"""Feeds in parts: net ones, large versions, feeds over changes of columns; all as the wheel's."""
 
 from __future__ import annotations
 
