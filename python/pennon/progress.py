@@ -117,12 +117,12 @@ class FragmentWriteProgress(ABC):
         >>> from pennon.progress import FragmentWriteProgress
         >>> class Announcer(FragmentWriteProgress):
         ...     def begin(self, fragment, **kwargs):
-        ...         print("fragment", fragment.id, "is begun")
+        ...         print("fragment", fragment.id, "started")
         ...
         ...     def complete(self, fragment, **kwargs):
         ...         pass
         >>> Announcer().begin(FragmentMetadata(3, [], 0))
-        fragment 3 is begun
+        fragment 3 started
         """
 
     def _do_complete(self, fragment_json: str, **kwargs: Any) -> None:

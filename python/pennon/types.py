@@ -38,6 +38,7 @@ __all__ = [
     "BlobHandling",
     "BlobMode",
     "BulkCommitResult",
+    "ChangeColumns",
     "ChangeImages",
     "ChangeMode",
     "ColumnOrdering",
@@ -165,6 +166,9 @@ BlobHandling: TypeAlias = Literal["all_binary", "blobs_descriptions", "all_descr
 
 BlobMode: TypeAlias = Literal["lazy", "bytes", "descriptions"]
 """What blobs are in a frame: files that are read when they are looked at, bytes, or where the bytes are."""
+
+ChangeColumns: TypeAlias = Literal["end", "table"]
+"""Whose columns a change feed shows: those of the end of the window, or of the table that is asked."""
 
 ChangeMode: TypeAlias = Literal["net", "each"]
 """Changes between two versions, or of each of them."""

@@ -433,7 +433,7 @@ class AdministrationMethods(TableHandle):
         Parameters
         ----------
         names
-            A list; names without a value are passed over.
+            A list; names without a value are ignored.
 
         Returns
         -------

@@ -155,6 +155,18 @@ class TableBuilder:
 
         It is `compatible_with` of [write_dataset][pennon.write_dataset]: the table remembers the release, and later
         writes of newer data files are refused.
+
+        Parameters
+        ----------
+        release
+            A library and a release of it.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable
+        >>> builder = LanceTable.create(spark).location(f"{folder}/flights.lance").addColumns("id bigint")
+        >>> builder.compatibleWith("pylance 1.0").execute().properties()["pennon.compatible_with"]
+        'pylance 1.0'
         """
         self._reader = release
         return self

@@ -2,11 +2,10 @@
 
 The feed itself is [LanceDataset.changes][pennon.LanceDataset.changes]: a range of versions is a task. Versions that
 only appended many rows are divided further, by their new fragments: all rows of these are insertions. Versions that
-changed many rows, and a net feed, which compares two versions as wholes, are divided into parts of their changes.
-From the empty table on, a net feed is a snapshot.
+changed many rows, and a net feed, which compares two versions, are divided into parts of their changes. From the
+empty table on, a net feed is a snapshot.
 
-A feed shows the columns of its last version. Before the last change of columns, tasks read the feed up to that
-version, of which they take the versions of their range.
+A feed shows the columns of its last version, whatever columns the versions of a range have.
 """
 
 from __future__ import annotations
@@ -262,10 +261,17 @@ def plan(table: Any, options: FeedOptions, names: Sequence[str], begin: int, end
 
 
 def _changed_rows(last: Any, begin: int) -> int:
-    """How many rows differ between two versions, at most about; reads no values."""
+    """About how many rows differ between two versions, by their lineage; those that tasks find by their values are
+    not counted. If the columns differ, all rows.
+    """
     if columns_of(last.checkout_version(begin)) != columns_of(last):
         return int(last.count_rows())
-    return int(sum(batch.num_rows for batch in last.changes(begin, columns=[], mode="net", images="post")))
+    found = 0
+    for batch in last.changes(begin, columns=[], mode="net", images="post"):
+        found += batch.num_rows
+        if found > ROWS_PER_TASK * MOST_RANGES:
+            break
+    return found
 
 
 class History:
@@ -393,6 +399,8 @@ def _read_range(options: FeedOptions, part: FeedRange, inserts_only: bool) -> It
     table = open_newest(options, part.shown_as or part.end)
     changes = table.changes(
         part.begin,
+        part.end,
+        columns_of="table",
         columns=[name for name in part.columns if name is not None],
         mode=part.mode,
         images="post" if inserts_only else "both",
@@ -400,9 +408,6 @@ def _read_range(options: FeedOptions, part: FeedRange, inserts_only: bool) -> It
         part=part.part,
     )
     for batch in changes:
-        # All rows of a batch are of one version.
-        if part.shown_as is not None and batch.column(COMMIT_VERSION)[0].as_py() > part.end:
-            return
         if inserts_only:
             yield batch.filter(pc.equal(batch.column(CHANGE_TYPE), "insert"))
         else:

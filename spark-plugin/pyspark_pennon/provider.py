@@ -1,15 +1,15 @@
 """Storage options that a function of the user provides, in each process that opens a table.
 
-What travels is the name of the function, `module:function`, with the options that are no secret. It is called,
-without arguments, whenever a table is opened: on the driver, in the processes in which Spark plans sources, and
-in every task. What it returned is never pickled, and an error shows nothing of it, nor what the function raised.
+What travels is the name of the function, `module:function`, with the other options. It is called without arguments
+whenever a table is opened: on the driver, in the processes in which Spark plans sources, and in every task. What it
+returned is never pickled, and an error shows nothing of it, nor of the text of what the function raised.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, KeysView, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -37,9 +37,7 @@ class ProvidedOptions(Mapping[str, str]):
         if found is None:
             raise invalid(f"The provider of storage options is {name!r}: expected module:function")
         self._module, self._function = found["module"], found["function"]
-        self._given = dict(given)
-        # What the function returned last, while it is copied.
-        self._last: dict[str, str] | None = None
+        self._given = {key.lower(): value for key, value in given.items()}
 
     def provided(self) -> dict[str, str]:
         """Call the function.
@@ -52,43 +50,49 @@ class ProvidedOptions(Mapping[str, str]):
             The function raised an error. Spark runs a task again that raises this.
         """
         found = _checked(self._name, _called(self._name, self._imported()))
-        return {**self._given, **found}
+        return {**self._given, **{key.lower(): value for key, value in found.items()}}
 
     def _imported(self) -> Callable[[], Any]:
         try:
             found: Any = importlib.import_module(self._module)
-            for name in self._function.split("."):
-                found = getattr(found, name)
         except Exception as error:
-            what = f": {error}" if isinstance(error, ImportError | AttributeError) else f", {_raised(error)}"
+            what = f", {_raised(error)}"
+            if isinstance(error, ModuleNotFoundError) and error.name and self._has_parent(error.name):
+                what = f": No module named '{error.name}'"
             raise invalid(
                 f"The provider of storage options, {self._name}, cannot be imported{_where()}{what}. Driver and "
                 "executors need its module"
             ) from None
+        try:
+            for name in self._function.split("."):
+                found = getattr(found, name)
+        except Exception:
+            raise invalid(
+                f"The provider of storage options, {self._name}, cannot be imported{_where()}: its module has no "
+                f"attribute '{self._function}'"
+            ) from None
         if not callable(found):
-            raise invalid(f"The provider of storage options, {self._name}, is no function: {type(found).__name__}")
+            raise invalid(
+                f"The provider of storage options, {self._name}, is not a function: {type(found).__name__}"
+            )
         function: Callable[[], Any] = found
         return function
+
+    def _has_parent(self, module: str) -> bool:
+        return f"{self._module}.".startswith(f"{module}.")
 
     @property
     def _name(self) -> str:
         return f"{self._module}:{self._function}"
 
     def __getitem__(self, key: str) -> str:
-        if self._last is None:
-            self._last = self.provided()
-        return self._last[key]
+        return self.provided()[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def keys(self) -> KeysView[str]:
-        """The keys of what the function returns now; it is called once for a copy of all options."""
-        self._last = self.provided()
-        return self._last.keys()
+        return iter(self.provided())
 
     def __len__(self) -> int:
-        return len(self.keys())
+        return len(self.provided())
 
     def __bool__(self) -> bool:
         return True
@@ -110,19 +114,21 @@ def with_provider(options: Mapping[str, str]) -> Mapping[str, str]:
     """Storage options as they are, or those of the provider that is named among them."""
     if isinstance(options, ProvidedOptions):
         return options
-    given = dict(options)
-    name = given.pop(PROVIDER, "").strip()
+    given = {key: value for key, value in options.items() if key.lower() != PROVIDER}
+    name = next((value.strip() for key, value in options.items() if key.lower() == PROVIDER), "")
     return ProvidedOptions(name, given) if name else given
 
 
 def stored(options: Mapping[str, str]) -> dict[str, str] | None:
     """Storage options as the wheel takes them; calls the provider, if there is one."""
-    return dict(options) or None
+    return (options.provided() if isinstance(options, ProvidedOptions) else dict(options)) or None
 
 
 def _called(name: str, function: Callable[[], Any]) -> Any:
     try:
-        return function()
+        found = function()
+        # A mapping that looks its values up may fail as well.
+        return dict(found) if isinstance(found, Mapping) else found
     except Exception as error:
         raise store_error(
             f"The provider of storage options, {name}, failed{_where()}: {_raised(error)}, with a message that is "
@@ -132,15 +138,14 @@ def _called(name: str, function: Callable[[], Any]) -> Any:
 
 def _checked(name: str, found: Any) -> dict[str, str]:
     text = f"The provider of storage options, {name}, returned"
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         raise invalid(f"{text} {_article(found)} instead of a dictionary of strings")
-    options = dict(found)
-    for key, value in options.items():
+    for key, value in found.items():
         if not isinstance(key, str):
             raise invalid(f"{text} a dictionary with a key that is {_article(key)} instead of a string")
         if not isinstance(value, str):
             raise invalid(f"{text} {_article(value)} for '{key}' instead of a string")
-    return options
+    return found
 
 
 def _article(value: Any) -> str:

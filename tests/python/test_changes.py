@@ -207,11 +207,11 @@ def test_parts_are_the_whole(uri: str, mode: Any, images: Any) -> None:
     table.delete("id % 7 = 0")
     table.add_columns({"twice": "id * 2"})
     columns = ["_change_type", "_rowid", "_commit_version", "text", "twice"]
-    whole = table.changes(1, mode=mode, images=images).read_all().select(columns)
+    expected = table.changes(1, mode=mode, images=images).read_all().select(columns)
     parts = [table.changes(1, mode=mode, images=images, part=(number, 4)).read_all() for number in range(4)]
     order = [(name, "ascending") for name in ("_commit_version", "_rowid", "_change_type")]
-    assert pa.concat_tables(parts).select(columns).sort_by(order) == whole.sort_by(order)
-    assert max(part.num_rows for part in parts) < whole.num_rows / 2
+    assert pa.concat_tables(parts).select(columns).sort_by(order) == expected.sort_by(order)
+    assert max(part.num_rows for part in parts) < expected.num_rows / 2
     if images == "both":
         for part in parts:
             kinds = part["_change_type"].to_pylist()
@@ -219,9 +219,33 @@ def test_parts_are_the_whole(uri: str, mode: Any, images: Any) -> None:
     assert table.changes(1, columns=[], part=(999, 1000)).read_all().num_rows == 0
 
 
-@pytest.mark.parametrize("part", [(1, 1), (-1, 2), (0, 0), (3, 2)])
+def test_a_cleanup_moves_no_change_to_another_part(uri: str) -> None:
+    table = pennon.write_dataset(numbers(100), uri, max_rows_per_file=30)
+    table.tags.create("begin", 1)
+    table.insert(numbers(100))
+    table.optimize.compact_files()
+    table.insert(numbers(40))
+    before = [table.changes(1, images="both", part=(number, 3)).read_all() for number in range(3)]
+    assert sum(part.num_rows for part in before) == 140
+    table.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+    assert [version["version"] for version in table.versions()] == [1, table.version]
+    for number, expected in enumerate(before):
+        assert table.changes(1, images="both", part=(number, 3)).read_all() == expected
+
+
+def test_columns_of_a_later_version(uri: str) -> None:
+    table = pennon.write_dataset(numbers(2), uri)
+    table.insert(numbers(1, 2))
+    table.alter_columns({"path": "text", "name": "word"})
+    table.add_columns({"more": "id + 1"})
+    feed = table.changes(1, 2, columns_of="table").read_all()
+    assert feed.select(["id", "word", "more"]).to_pylist() == [{"id": 2, "word": "row 2", "more": None}]
+    assert table.changes(1, 2).read_all().column_names[-2:] == ["id", "text"]
+
+
+@pytest.mark.parametrize("part", [(1, 1), (-1, 2), (0, 0), (3, 2), (0, 2**32)])
 def test_a_part_that_is_not_there(changed: pennon.LanceDataset, part: tuple[int, int]) -> None:
-    with pytest.raises(pennon.InvalidInputError, match=f"part {part[0]} of {part[1]}: expected a number from 0 on"):
+    with pytest.raises(pennon.InvalidInputError, match=f"part {part[0]} of {part[1]}: expected a number from 0"):
         changed.changes(1, part=part)
     with pytest.raises(TypeError, match="the number of a part and how many there are, not 3"):
         changed.changes(1, part=3)  # type: ignore[arg-type]

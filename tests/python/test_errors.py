@@ -67,6 +67,7 @@ FOR_SPARK = {
     "missing": ValueError,
     "unsupported": NotImplementedError,
     "internal": RuntimeError,
+    "store_error": OSError,
 }
 
 

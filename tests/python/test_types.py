@@ -46,6 +46,7 @@ CALLS: dict[str, list[Callable[[pennon.LanceDataset, Path, Any], object]]] = {
         lambda table, path, value: table.get_fragments()[0].to_table(blob_handling=value),
     ],
     "BlobMode": [lambda table, path, value: table.to_pandas(blob_mode=value)],
+    "ChangeColumns": [lambda table, path, value: table.changes(0, columns_of=value).read_all()],
     "ChangeMode": [lambda table, path, value: table.changes(0, mode=value).read_all()],
     "ChangeImages": [lambda table, path, value: table.changes(0, images=value).read_all()],
     "Missing": [lambda table, path, value: table.take_rows([1], missing=value)],

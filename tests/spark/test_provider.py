@@ -89,7 +89,9 @@ def test_functions_and_verbs_call_it_in_their_tasks(spark: SparkSession, table: 
     assert frame.count() == 3
     assert others(calls) > 0
     assert SECRET not in texts_of(frame)
-    assert SECRET.encode() not in cloudpickle.dumps(ReadOptions(table, with_provider(PROVIDED)))
+    options = with_provider(PROVIDED)
+    assert SECRET in str(stored(options))
+    assert SECRET.encode() not in cloudpickle.dumps(ReadOptions(table, options))
     done = write(frame, table, mode="append", storage_options=PROVIDED)
     assert others(calls) > 0
     handle = LanceTable.forPath(spark, table, PROVIDED)
@@ -154,11 +156,11 @@ def test_the_session_names_it(spark: SparkSession, table: str, calls: Path) -> N
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
-        ("nothing", pennon.InvalidInputError, "cannot be imported: .* has no attribute 'nothing'. Driver and"),
+        ("nothing", pennon.InvalidInputError, "cannot be imported: .* has no attribute 'nothing'"),
         ("fails", pennon.StoreError, r"failed: KeyError in line 13 of vault_of_a_test.py, with a message that is"),
         ("gives_a_list", pennon.InvalidInputError, "returned a list instead of a dictionary of strings"),
         ("gives_a_number", pennon.InvalidInputError, "returned an int for 'aws_region' instead of a string"),
-        ("constant", pennon.InvalidInputError, "is no function: str"),
+        ("constant", pennon.InvalidInputError, "is not a function: str"),
     ],
 )
 def test_errors_on_the_driver(
@@ -178,7 +180,8 @@ def test_errors_on_executors(
     spark: SparkSession, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module that only the driver can import, and one that fails elsewhere than on the driver."""
-    text = f"import os\ndef options():\n    return {{}} if os.getpid() == {os.getpid()} else {SECRET[:5]!r} + x\n"
+    fails = f"open({SECRET!r})"
+    text = f"import os\ndef options():\n    return {{}} if os.getpid() == {os.getpid()} else {fails}\n"
     (tmp_path / "only_here.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     only_here = {"provider": "only_here:options"}
@@ -190,17 +193,17 @@ def test_errors_on_executors(
     assert type(found) is pennon.InvalidInputError
     assert message in str(found)
     with pytest.raises(pennon.InvalidInputError, match=message):
-        write(spark.range(2), table, mode="append", storage_options=only_here)
-    with pytest.raises(pennon.InvalidInputError, match=message):
         LanceTable.forPath(spark, table, only_here).update(set={"id": "id"}, condition="id = 1")
     spark.sparkContext.addPyFile(str(tmp_path / "only_here.py"))
-    with pytest.raises(pennon.StoreError, match=r"failed on an executor: NameError in line 3 of only_here\.py"):
-        write(spark.range(2), table, mode="append", storage_options=only_here)
+    message = r"failed on an executor: FileNotFoundError in line 3 of only_here\.py"
+    with pytest.raises(pennon.StoreError, match=message) as failed:
+        write(spark.range(2, numPartitions=1), table, mode="append", storage_options=only_here)
+    assert SECRET not in "".join(traceback.format_exception(failed.value))
     assert pennon.dataset(table).version == 1
 
 
 @pytest.mark.parametrize("name", ["module", "a b:c", ":f", "m:"])
-def test_names_that_are_none(spark: SparkSession, table: str, name: str) -> None:
+def test_invalid_names(spark: SparkSession, table: str, name: str) -> None:
     with pytest.raises(pennon.InvalidInputError, match="expected module:function"):
         read(spark, table, storage_options={"provider": name})
 
@@ -210,6 +213,40 @@ def test_values_of_options() -> None:
     assert repr(found) == "ProvidedOptions('os.path:join')"
     assert pickle.loads(pickle.dumps(found)) == found != ProvidedOptions("os.path:join", {})
     assert with_provider({"a": "b"}) == {"a": "b"}
+    assert with_provider({"Provider": "os.path:join"}) == ProvidedOptions("os.path:join", {})
+
+
+def options_of_a_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> ProvidedOptions:
+    """Those of `options` in a module with this text."""
+    name = f"provides_{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return ProvidedOptions(f"{name}:options", {"AWS_REGION": "given", "b": "given"})
+
+
+def test_provided_options_go_before_given_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = "calls = []\ndef options():\n    calls.append(0)\n    return {'aws_region': str(len(calls))}\n"
+    found = options_of_a_module(monkeypatch, tmp_path, text)
+    assert stored(found) == {"aws_region": "1", "b": "given"}
+    assert found["aws_region"] == "2"
+
+
+LAZY = f"""
+from collections.abc import Mapping
+class Lazy(Mapping):
+    def __getitem__(self, key): raise KeyError({SECRET!r})
+    def __iter__(self): return iter(["a"])
+    def __len__(self): return 1
+options = Lazy
+"""
+
+
+@pytest.mark.parametrize("text", [f"raise ImportError({SECRET!r})", f"raise AttributeError({SECRET!r})", LAZY])
+def test_what_a_module_raises_is_not_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    found = options_of_a_module(monkeypatch, tmp_path, text)
+    with pytest.raises(pennon.PennonError, match="The provider of storage options, provides_") as caught:
+        stored(found)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert bool(found)
 
 

@@ -14,7 +14,7 @@ from pennon._table.history import changes
 from pennon.delta import DatasetDelta
 
 if TYPE_CHECKING:
-    from pennon.types import ChangeImages, ChangeMode, Reference
+    from pennon.types import ChangeColumns, ChangeImages, ChangeMode, Reference
 
 
 class HistoryMethods(TableMethods):
@@ -66,6 +66,7 @@ class HistoryMethods(TableMethods):
         images: ChangeImages = "post",
         drop_unchanged: bool = False,
         part: tuple[int, int] | None = None,
+        columns_of: ChangeColumns = "end",
     ) -> pa.RecordBatchReader:
         """All changes of rows after one version, up to and including another.
 
@@ -101,14 +102,18 @@ class HistoryMethods(TableMethods):
             Leave out updates that did not change the selected columns.
         part
             The number of a part, from 0 on, and how many parts there are: only the changes of that part, for
-            processes that share the work. Each change is in one of the parts, which are about equally large; both
-            images of an update are in the same one.
+            processes that share the work. Each change is in one of the parts, with both of its images: which one
+            depends on the address of the row, so it is the same in every process and after a cleanup. Parts of
+            large feeds are about equally large.
+        columns_of
+            Whose columns the feed shows: `"end"`, those of the end version, or `"table"`, those of the version of
+            this object, which may be later: so that feeds of several windows have the same columns.
 
         Returns
         -------
         pyarrow.RecordBatchReader
             `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`, `_commit_version`,
-            `_commit_timestamp`, then the columns of the end version, all nullable. Values of other versions are
+            `_commit_timestamp`, then the columns, all nullable. Values of other versions are
             matched by field id, so renamed columns keep theirs; they are null if a version does not have the column
             with that type.
 
@@ -140,6 +145,7 @@ class HistoryMethods(TableMethods):
             images=images,
             drop_unchanged=drop_unchanged,
             part=part,
+            columns_of=columns_of,
         )
 
     def history(self, row_id: int) -> pa.Table:

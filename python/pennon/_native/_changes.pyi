@@ -11,6 +11,7 @@ class ChangesRequest(TypedDict):
     begin: Reference | tuple[int, int]
     end: Reference | tuple[int, int] | None
     columns: list[str] | None
+    columns_of: str
     mode: str
     images: str
     drop_unchanged: bool

@@ -13,7 +13,10 @@ from pennon._time import instant
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
-    from pennon.types import ChangeImages, ChangeMode, Reference
+    from pennon.types import ChangeColumns, ChangeImages, ChangeMode, Reference
+
+
+_MOST_PARTS = 2**32 - 1
 
 
 def changes(
@@ -26,12 +29,14 @@ def changes(
     images: ChangeImages = "post",
     drop_unchanged: bool = False,
     part: tuple[int, int] | None = None,
+    columns_of: ChangeColumns = "end",
 ) -> pa.RecordBatchReader:
     """All changes of rows after one version, up to and including another."""
     request: _native.ChangesRequest = {
         "begin": _point(begin),
         "end": None if end is None else _point(end),
         "columns": None if columns is None else _names(columns),
+        "columns_of": columns_of,
         "mode": mode,
         "images": images,
         "drop_unchanged": drop_unchanged,
@@ -49,8 +54,10 @@ def _part(part: tuple[int, int]) -> tuple[int, int]:
     if not isinstance(part, tuple) or len(part) != 2 or not all(isinstance(number, int) for number in part):
         raise InvalidTypeError(f"part must be the number of a part and how many there are, not {part!r}")
     number, of = part
-    if not 0 <= number < of:
-        raise InvalidInputError(f"part {number} of {of}: expected a number from 0 on and below {of}")
+    if not 0 <= number < of <= _MOST_PARTS:
+        raise InvalidInputError(
+            f"part {number} of {of}: expected a number from 0 on and below that of the parts, at most {_MOST_PARTS}"
+        )
     return part
 
 

@@ -45,10 +45,11 @@ pub(crate) struct ChangesRequest {
     begin: Point,
     end: Option<Point>,
     columns: Option<Vec<String>>,
+    columns_of: String,
     mode: String,
     images: String,
     drop_unchanged: bool,
-    part: Option<(usize, usize)>,
+    part: Option<(u32, u32)>,
 }
 
 /// Ids of the fragments that hold what was created or updated since an older version.
@@ -98,6 +99,7 @@ pub(crate) fn changes(
     let part = request.part.map(|(number, of)| FeedPart::new(number, of));
     let options = FeedOptions {
         columns: request.columns,
+        columns_of: request.columns_of.parse().map_err(|error| to_py(py, &error))?,
         mode: request.mode.parse().map_err(|error| to_py(py, &error))?,
         images: request.images.parse().map_err(|error| to_py(py, &error))?,
         drop_unchanged: request.drop_unchanged,

@@ -91,7 +91,7 @@ pub mod write;
 
 pub use commit::{CommitOutcome, CommitStatus};
 pub use dataset::{Dataset, OpenOptions, VersionInfo};
-pub use ops::change_feed::{ChangeFeed, FeedMode, FeedOptions, FeedPart, FeedPoint, Images};
+pub use ops::change_feed::{ChangeFeed, ColumnsOf, FeedMode, FeedOptions, FeedPart, FeedPoint, Images};
 pub use ops::commit::{CommitMode, TransactionOptions};
 pub use ops::compact;
 pub use ops::delete::{DeleteOptions, DeleteResult};

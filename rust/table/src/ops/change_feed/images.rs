@@ -20,9 +20,9 @@ use pennon_core::rows::{RowRanges, RowRun};
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 
-use super::Images;
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
+use super::{FeedPart, Images};
 use crate::runtime::{Fault, each_concurrently, planted};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
@@ -51,8 +51,8 @@ impl Step {
         Ok(Self { pair, columns, images, drop_unchanged, version, time })
     }
 
-    /// The rows that changed, to be read by so many at a time.
-    pub(super) async fn plan(self: &Arc<Self>, readers: usize) -> Result<Vec<Unit>> {
+    /// The rows that changed, or a part of them, to be read by so many at a time.
+    pub(super) async fn plan(self: &Arc<Self>, readers: usize, part: Option<FeedPart>) -> Result<Vec<Unit>> {
         let fragments = self.pair.len();
         let each = fragments.div_ceil(readers * 4).max(1);
         let lineages = (0..fragments).step_by(each).map(|start| {
@@ -65,7 +65,7 @@ impl Step {
         let two = self.images == Images::Both || self.drop_unchanged;
         let both = two.then(|| u64::try_from(readers).unwrap_or(1));
         let mut units =
-            crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both)).await?;
+            crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both, part)).await?;
         match planted() {
             Some(Fault::FeedLeavesOutDeletes) => units.retain(|unit| unit.kind != UnitKind::Deleted),
             Some(Fault::FeedLeavesOutUpdates) => units.retain(|unit| unit.kind != UnitKind::Updated),

@@ -64,6 +64,16 @@ pub enum Images {
     Both,
 }
 
+/// The version whose columns a feed shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ColumnsOf {
+    /// The end of the window.
+    #[default]
+    End,
+    /// The version of the dataset that is asked, which may be later: so that windows fit together.
+    Table,
+}
+
 impl FromStr for FeedMode {
     type Err = Error;
 
@@ -72,6 +82,18 @@ impl FromStr for FeedMode {
             "net" => Ok(Self::Net),
             "each" => Ok(Self::Each),
             _ => Err(Error::invalid_input(format!("mode is {text:?}, expected \"net\" or \"each\""))),
+        }
+    }
+}
+
+impl FromStr for ColumnsOf {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "end" => Ok(Self::End),
+            "table" => Ok(Self::Table),
+            _ => Err(Error::invalid_input(format!("columns_of is {text:?}, expected \"end\" or \"table\""))),
         }
     }
 }
@@ -91,8 +113,10 @@ impl FromStr for Images {
 /// What a feed shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedOptions {
-    /// Top-level columns of the end's schema; all if not given.
+    /// Top-level columns by name; all if not given.
     pub columns: Option<Vec<String>>,
+    /// Whose columns they are.
+    pub columns_of: ColumnsOf,
     /// How versions between the ends count.
     pub mode: FeedMode,
     /// Which values a change carries.
@@ -103,23 +127,29 @@ pub struct FeedOptions {
     pub part: Option<FeedPart>,
 }
 
-/// One of several parts of a feed, which together are the whole, each change in one of them. Which changes are in a part
-/// depends on the versions and the other options alone, not on the machine. Parts are about equally large.
+/// One of several parts of a feed: each change is in one of them. Which one depends on where the row lives in the two
+/// versions that are compared, so it is the same on every machine and at any time. Parts of large feeds are about equally
+/// large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedPart {
-    number: usize,
-    of: usize,
+    number: u32,
+    of: u32,
 }
 
 impl FeedPart {
     /// A part by its number, from 0 on. Errors: `InvalidInput` for a number that is not below the number of parts.
-    pub fn new(number: usize, of: usize) -> Result<Self> {
+    pub fn new(number: u32, of: u32) -> Result<Self> {
         if number < of {
             return Ok(Self { number, of });
         }
         Err(Error::invalid_input(format!(
             "part {number} of {of}: expected a number from 0 on and below {of}"
         )))
+    }
+
+    /// Whether what has this number is in the part.
+    fn has(self, number: u64) -> bool {
+        number % u64::from(self.of) == u64::from(self.number)
     }
 }
 
@@ -137,7 +167,7 @@ impl Dataset {
     /// The changes after `begin` up to and including `end`, or up to this version.
     ///
     /// The columns are `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`,
-    /// `_commit_version` and `_commit_timestamp`, then those of the table as `end` has them, all nullable; values of
+    /// `_commit_version` and `_commit_timestamp`, then those of the table as `end` has them, or this version, all nullable; values of
     /// other versions are matched by field id, and null where a version has none of that type. A net change counts as
     /// committed by the end. Deletions come first, then updates, then insertions.
     ///
@@ -155,7 +185,11 @@ impl Dataset {
         options: &FeedOptions,
     ) -> Result<ChangeFeed> {
         let window = Window::find(self, begin, end, options.mode).await?;
-        let columns = FeedColumns::new(&window.end().manifest.schema, options.columns.as_deref())?;
+        let schema = match options.columns_of {
+            ColumnsOf::End => &window.end().manifest.schema,
+            ColumnsOf::Table => self.schema(),
+        };
+        let columns = FeedColumns::new(schema, options.columns.as_deref())?;
         let FeedOptions { images, drop_unchanged, part, .. } = *options;
         Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged, part })
     }
@@ -183,12 +217,8 @@ impl ChangeFeed {
             async move {
                 let (old, new) = pair?;
                 let step = Arc::new(Step::new(old, new, columns, images, drop_unchanged).await?);
-                let Some(FeedPart { number, of }) = part else {
-                    let units = step.plan(cores).await?;
-                    return Ok((step, units));
-                };
-                let units = step.plan(of).await?;
-                Ok((step, units.into_iter().skip(number).step_by(of).collect()))
+                let units = step.plan(cores, part).await?;
+                Ok((step, units))
             }
         };
         let read = move |(step, units): (Arc<Step>, Vec<_>)| {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use pennon_core::manifest::{Fragment, Fragments};
 use pennon_core::rows::{RowIdSequence, RowRun, RowSide, RowSides, VersionSequence, differing, row_changes};
 use pennon_core::schema::Field;
-use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
+use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId};
 
+use super::FeedPart;
 use super::columns::{FeedColumns, has_one_of};
 use crate::runtime::{IN_FLIGHT, blocking};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
@@ -22,6 +23,8 @@ const FEW_FRAGMENTS: usize = 24;
 const DECODED_ROWS: u64 = 1 << 10;
 /// Rows of which both images are read in one go: the fragments of the other version are read for each part.
 const SHARED_ROWS: u64 = 16 << 10;
+/// Addresses of rows that are in the same part of a feed.
+const PART_BLOCK: u64 = 8 << 10;
 /// Rows of a unit.
 const UNIT_ROWS: Range<u64> = 64..32 << 10;
 
@@ -171,12 +174,13 @@ impl Pair {
     }
 
     /// The rows that changed; `lineages` are those of all fragments that differ. With `both` the values of updated rows
-    /// are read in both versions, by so many at a time. Blocks on the store.
+    /// are read in both versions, by so many at a time. Only the rows of a part, if there is one. Blocks on the store.
     pub(super) fn units(
         &self,
         columns: &FeedColumns,
         lineages: &[Lineages],
         both: Option<u64>,
+        part: Option<FeedPart>,
     ) -> Result<Vec<Unit>> {
         let mut sides = Vec::with_capacity(lineages.len());
         for (&(old, new), (before, after)) in self.differing.iter().zip(lineages) {
@@ -204,6 +208,9 @@ impl Pair {
             (UnitKind::Inserted, changes.inserted),
         ];
         for (kind, mut runs) in kinds {
+            if let Some(part) = part {
+                runs = in_part(&runs, part);
+            }
             let new = |run: &RowRun| run.new.or(run.old);
             let old = |run: &RowRun| run.old.or(run.new);
             let parts = match both.filter(|_| matches!(kind, UnitKind::Updated | UnitKind::Candidate)) {
@@ -225,6 +232,35 @@ impl Pair {
             units.extend(parts.into_iter().map(|runs| Unit { kind, runs }));
         }
         Ok(units)
+    }
+}
+
+/// The rows that are in a part, by blocks of addresses: where a row lives in the newer of the two versions that has it is
+/// known from these alone, unlike what may have happened to it.
+fn in_part(runs: &[RowRun], part: FeedPart) -> Vec<RowRun> {
+    let mut rows = Vec::new();
+    for &run in runs {
+        let mut run = run;
+        while let Some(address) = run.new.or(run.old).filter(|_| run.rows > 0) {
+            let offset = u64::from(address.offset());
+            let taken = run.rows.min(PART_BLOCK - offset % PART_BLOCK);
+            if part.has(u64::from(address.fragment().0) + offset / PART_BLOCK) {
+                rows.push(RowRun { rows: taken, ..run });
+            }
+            run = after(run, taken);
+        }
+    }
+    rows
+}
+
+/// A run without its first rows.
+fn after(run: RowRun, rows: u64) -> RowRun {
+    let moved = |address: Option<RowAddress>| address.map(|a| RowAddress(a.0 + rows));
+    RowRun {
+        id: RowId(run.id.0.saturating_add(rows)),
+        rows: run.rows - rows,
+        old: moved(run.old),
+        new: moved(run.new),
     }
 }
 
@@ -258,13 +294,7 @@ fn cut(runs: Vec<RowRun>, rows: u64, fragments: usize) -> Vec<Vec<RowRun>> {
         while run.rows > 0 {
             let taken = run.rows.min(room);
             part.push(RowRun { rows: taken, ..run });
-            let after = |address: Option<RowAddress>| address.map(|a| RowAddress(a.0 + taken));
-            run = RowRun {
-                id: pennon_core::RowId(run.id.0.saturating_add(taken)),
-                rows: run.rows - taken,
-                old: after(run.old),
-                new: after(run.new),
-            };
+            run = after(run, taken);
             room -= taken;
             if room == 0 {
                 parts.push(std::mem::take(&mut part));

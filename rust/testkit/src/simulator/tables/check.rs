@@ -158,7 +158,7 @@ type RowImage = (String, BTreeMap<i32, Value>);
 async fn feed(line: &Line, [begin, end]: [u64; 2]) -> Result<(), String> {
     let (old, new) = (line.state(begin)?, line.state(end)?);
     let point = |version| FeedPoint::Version(VersionRef::Number(version));
-    let parts = 1 + usize::try_from(end % 3).unwrap_or(0);
+    let parts = 1 + u32::try_from(end % 3).unwrap_or(0);
     let mut batches: Vec<RecordBatch> = Vec::new();
     for part in 0..parts {
         let part = if parts == 1 { None } else { Some(FeedPart::new(part, parts).map_err(text)?) };
