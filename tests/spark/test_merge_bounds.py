@@ -38,7 +38,7 @@ MOMENT = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
             "2026-10-25T00:30:00.000013",
         ),
     ],
-    ids=str,
+    ids=lambda value: "of" if callable(value) else str(value),
 )
 def test_bounds_of_keys_reach_the_scan(
     spark: SparkSession,
