@@ -18,11 +18,12 @@ import duckdb
 import lance
 import pennon
 import polars
+import pyarrow as pa
 import pyarrow.parquet as pq
 from side_by_side import Case
 
 from cases.data import COLUMNS, UNSYNCED, Size, contents, files, picks, table
-from cases.parquet import ROW_GROUP, arrow, scanned, taken_by_duckdb, taken_by_polars
+from cases.parquet import ROW_GROUP, arrow, keyed, scanned, taken_by_duckdb, taken_by_polars
 
 TITLE = "cold cache"
 PEERS = ("pylance", "duckdb", "polars")
@@ -107,14 +108,20 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
             "polars": lambda: polars.scan_parquet(parquet).collect(),
         },
     )
-    cycles = {side: itertools.cycle(picks(rows, size.taken)) for side in ("pennon", *PEERS)}
-    yield case(
-        "take",
-        f"open and take {size.taken:,} random rows of {rows:,}",
-        {
-            "pennon": lambda: opened("pennon").take_rows(next(cycles["pennon"])),
-            "pylance": lambda: opened("pylance")._take_rows(next(cycles["pylance"])),
-            "duckdb": lambda: taken_by_duckdb(connection, parquet, next(cycles["duckdb"])),
-            "polars": lambda: taken_by_polars(parquet, next(cycles["polars"])),
-        },
-    )
+    some = f"{size.taken:,} random rows of {rows:,}"
+    ways: dict[str, tuple[str, Callable[[str, list[int]], pa.Table]]] = {
+        "take_by_key": (f"open and read {some} by key", lambda side, keys: keyed(opened(side), keys)),
+        "take": (
+            f"open and take {some}: Pennon and `pylance` by row id, DuckDB and Polars by key",
+            lambda side, keys: opened(side)._take_rows(keys),
+        ),
+    }
+    for name, (claim, take) in ways.items():
+        cycles = {side: itertools.cycle(picks(rows, size.taken)) for side in ("pennon", *PEERS)}
+        sides: dict[str, Callable[[], Any]] = {
+            "pennon": lambda c=cycles, t=take: t("pennon", next(c["pennon"])),
+            "pylance": lambda c=cycles, t=take: t("pylance", next(c["pylance"])),
+            "duckdb": lambda c=cycles: taken_by_duckdb(connection, parquet, next(c["duckdb"])),
+            "polars": lambda c=cycles: taken_by_polars(parquet, next(c["polars"])),
+        }
+        yield case(name, claim, sides)

@@ -26,11 +26,12 @@ class Size:
     updates: int = 200
     # Whether a cold case fails if pages of its files cannot be dropped.
     is_cold: bool = True
-    operations: tuple[str, ...] = ("open", "take_ids", "scan_all")
+    # Of the table on S3.
+    remote_rows: int = 200_000
 
 
 TINY = Size(
-    rows=4_000, small_rows=4_000, fragments=8, compacted=5, taken=20, updates=4, is_cold=False, operations=("open",)
+    rows=4_000, small_rows=4_000, fragments=8, compacted=5, taken=20, updates=4, is_cold=False, remote_rows=400
 )
 
 
@@ -65,9 +66,15 @@ def contents(found: pa.Table) -> object:
     return names, sampled(ordered.to_batches()), digest.hexdigest()
 
 
-def picks(rows: int, count: int, times: int = 40) -> list[list[int]]:
-    """Lists of keys that no list shares with another one."""
+def takes(size: Size) -> tuple[tuple[str, int, int], ...]:
+    """The takes of all groups: names, numbers of rows, and repeats within a round."""
+    return ("take_row", 1, 20), ("take", size.taken, 1)
+
+
+def picks(rows: int, count: int, times: int | None = None) -> list[list[int]]:
+    """Lists of keys that no list shares with another one; as many as ten rounds and more have calls."""
     count = min(count, rows)
+    times = times or max(40, 1_000 // count)
     chosen = np.random.default_rng(11).choice(rows, size=min(rows, count * times), replace=False).tolist()
     return [chosen[at : at + count] for at in range(0, len(chosen) - count + 1, count)]
 

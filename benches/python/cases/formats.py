@@ -1,8 +1,8 @@
 """Changes and time travel, next to delta-rs (`deltalake`) and pyiceberg with a catalog in SQLite, both without a
 JVM.
 
-Each run that changes a table gets a new one. None of the sides syncs. Neither peer writes deletion vectors: they
-write the files again that have a row to delete. Times of the first version are those of a read to Arrow.
+Each run that changes a table gets a new one. None of the sides syncs, nor does the catalog. Neither peer writes
+deletion vectors: they write the files again that have a row to delete. Time travel includes the read to Arrow.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from side_by_side import Case
+from sqlalchemy import event
 
 from cases.data import UNSYNCED, Size, contents, source, table
 
@@ -27,6 +28,16 @@ PEERS = ("deltalake", "pyiceberg")
 NO_FEED = {"pyiceberg": "it has no change feed"}
 NUMBERS = itertools.count()
 KEYS = "new.id = old.id"
+
+
+def unsync(catalog: SqlCatalog) -> None:
+    """SQLite syncs each commit by default, and no other side does."""
+
+    def connected(connection: Any, _: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(catalog.engine, "connect", connected)
+    catalog.engine.dispose()  # the connections from before
 
 
 class Tables:
@@ -38,6 +49,7 @@ class Tables:
         self.catalog = SqlCatalog(
             "figures", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse"
         )
+        unsync(self.catalog)
         self.catalog.create_namespace("figures")
         self.last = ""
 

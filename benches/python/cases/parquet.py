@@ -2,9 +2,10 @@
 tried.
 
 The file has row groups of 122,880 rows, which are DuckDB's, and no more compression than pyarrow's default. DuckDB
-and Pennon return Arrow tables, Polars its data frames. Rows are taken by key, since Parquet has no row ids: DuckDB
-by a semi join with the keys (by `IN` and by row numbers it took longer), Polars by `is_in` (by a semi join, a row
-index or `gather` it took longer).
+and Pennon return Arrow tables, Polars its data frames. Parquet has no row ids: rows are read by key, DuckDB by a
+semi join with the keys (by `IN` and by row numbers it took longer), Polars by `is_in` (by a semi join, a row index
+or `gather` it took longer), and both open the file at each call. Pennon has a case that does the same work, and one
+that takes by row id through an open handle, which Parquet cannot.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from side_by_side import Case
 
-from cases.data import COLUMNS, UNSYNCED, Size, contents, picks, table
+from cases.data import COLUMNS, UNSYNCED, Size, contents, picks, table, takes
 
 TITLE = "Parquet"
 PEERS = ("duckdb", "polars")
@@ -37,8 +38,8 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
     connection = duckdb.connect()
     what = f"{rows:,} rows"
 
-    def case(name: str, claim: str, sides: dict[str, Callable[[], Any]]) -> Case:
-        return Case("parquet", claim, sides, value=lambda found: contents(arrow(found)), name=name)
+    def case(name: str, claim: str, sides: dict[str, Callable[[], Any]], repeat: int = 1) -> Case:
+        return Case("parquet", claim, sides, repeat, value=lambda found: contents(arrow(found)), name=name)
 
     yield case(
         "scan",
@@ -58,17 +59,28 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
             "polars": lambda: polars.scan_parquet(file).filter(polars.col("value") < 0.01).collect(),
         },
     )
-    for name, count in (("take_row", 1), ("take", size.taken)):
-        cycles = {side: itertools.cycle(picks(rows, count)) for side in ("pennon", *PEERS)}
-        yield case(
-            name,
-            f"take {count:,} random row{'s' if count > 1 else ''} of {rows:,}",
-            {
-                "pennon": lambda c=cycles: handle.take_rows(next(c["pennon"])),
+    for name, count, repeat in takes(size):
+        some = f"{count:,} random row{'s' if count > 1 else ''} of {rows:,}"
+        ways: dict[str, tuple[str, Callable[[list[int]], pa.Table]]] = {
+            f"{name}_by_key": (
+                f"open and read {some} by key",
+                lambda keys: keyed(pennon.dataset(uri, metadata_cache_size_bytes=0), keys),
+            ),
+            name: (f"take {some}: Pennon by row id, open before; peers open and read by key", handle.take_rows),
+        }
+        for key, (claim, ours) in ways.items():
+            cycles = {side: itertools.cycle(picks(rows, count)) for side in ("pennon", *PEERS)}
+            sides: dict[str, Callable[[], Any]] = {
+                "pennon": lambda c=cycles, take=ours: take(next(c["pennon"])),
                 "duckdb": lambda c=cycles: taken_by_duckdb(connection, file, next(c["duckdb"])),
                 "polars": lambda c=cycles: taken_by_polars(file, next(c["polars"])),
-            },
-        )
+            }
+            yield case(key, claim, sides, repeat)
+
+
+def keyed(handle: Any, keys: list[int]) -> pa.Table:
+    """The rows with these keys, of Pennon or `pylance`."""
+    return handle.to_table(filter=f"id IN ({', '.join(map(str, keys))})")
 
 
 def scanned(connection: duckdb.DuckDBPyConnection, file: str, where: str = "") -> pa.Table:

@@ -1,5 +1,6 @@
 """The verbs of tables, next to `pylance`: each side on tables that it wrote, with stable row ids and without
-syncing.
+syncing. Exceptions: both open one table of Pennon, and both read a table of `pylance` in one of the scans and in
+takes of moved rows.
 
 Pennon finds a manifest again that a handle of the process has; `pylance` does so in a `Session`, which all of its
 calls here share. A case that changes a table does so on a copy whose data files are links.
@@ -21,9 +22,11 @@ from commits import large_manifest
 from rows import linked
 from side_by_side import Case, drain
 
-from cases.data import COLUMNS, UNSYNCED, Size, contents, picks, source, table
+from cases.data import COLUMNS, UNSYNCED, Size, contents, picks, source, table, takes
 
 TITLE = "pylance"
+# Settings of a handle that finds nothing in a cache.
+COLD: dict[str, dict[str, Any]] = {"pennon": {"metadata_cache_size_bytes": 0}, "pylance": {}}
 LIBRARIES: dict[str, Any] = {"pennon": pennon, "pylance": lance}
 PEERS = ("pylance",)
 
@@ -80,11 +83,18 @@ def opening(root: Path, size: Size) -> Iterator[Case]:
     uri = large_manifest(root, size.fragments)
     session = lance.Session()
     for name, how, settings, repeat in (
-        ("open", "nothing cached", {"pennon": {"metadata_cache_size_bytes": 0}, "pylance": {}}, 3),
+        ("open", "nothing cached; Pennon decodes fragments when it needs them", COLD, 3),
         ("open_again", "again, with a shared `Session`", {"pennon": {}, "pylance": {"session": session}}, 50),
     ):
         sides = {side: lambda s=side, g=settings: LIBRARIES[s].dataset(uri, **g[s]).version for side in LIBRARIES}
         yield Case("pylance", f"open a table of {size.fragments:,} fragments, {how}", sides, repeat, name=name)
+
+    def listed(side: str) -> list[tuple[int, int]]:
+        found = LIBRARIES[side].dataset(uri, **COLD[side]).get_fragments()
+        return [(fragment.fragment_id, fragment.physical_rows) for fragment in found]
+
+    claim = f"open a table of {size.fragments:,} fragments, nothing cached, and list them and their rows"
+    yield Case("pylance", claim, {side: lambda s=side: listed(s) for side in LIBRARIES}, name="open_list")
 
 
 def reading(tables: Tables, size: Size) -> Iterator[Case]:
@@ -116,22 +126,32 @@ def reading(tables: Tables, size: Size) -> Iterator[Case]:
 def taking(root: Path, tables: Tables, size: Size) -> Iterator[Case]:
     """Other rows at every call, the same for both sides."""
     handles = {side: tables.open(side) for side in LIBRARIES}
-    for name, count, repeat in (("take_row", 1, 20), ("take", size.taken, 1)):
+    for name, count, repeat in takes(size):
+        some = f"take {count:,} random row{'s' if count > 1 else ''} of {size.rows:,}"
         cycles = {side: itertools.cycle(picks(size.rows, count)) for side in LIBRARIES}
         sides = tables.sides(lambda side, c=cycles: handles[side]._take_rows(next(c[side])))
-        claim = f"take {count:,} random row{'s' if count > 1 else ''} of {size.rows:,} by id"
-        yield Case("pylance", claim, sides, repeat, name=name)
-    uri = str(root / "moved")
-    moved = max(1, size.rows // 1_000)
-    lance.write_dataset(table(size.rows), uri, enable_stable_row_ids=True, max_rows_per_file=-(-size.rows // 10))
-    lance.dataset(uri).update({"text": "'moved'"}, where=f"key < {moved}")
-    ids = lance.dataset(uri).to_table(columns=["id"], filter=f"key < {moved}")["id"].to_pylist()[:10]
-    claim = (
-        f"open, nothing cached, and take {len(ids)} rows by id that an update moved with {moved:,} of {size.rows:,}"
-    )
-    cold = {"pennon": {"metadata_cache_size_bytes": 0}, "pylance": {}}
-    sides = tables.sides(lambda side: LIBRARIES[side].dataset(uri, **cold[side])._take_rows(ids))
-    yield Case("pylance", claim, sides, name="take_moved")
+        yield Case("pylance", f"{some} by id", sides, repeat, value=contents, name=name)
+        cycles = {side: itertools.cycle(picks(size.rows, count)) for side in LIBRARIES}
+        sides = tables.sides(
+            lambda side, c=cycles: LIBRARIES[side].dataset(tables.uris[side], **COLD[side]).take(next(c[side]))
+        )
+        claim = f"open, nothing cached, and {some} by position"
+        yield Case("pylance", claim, sides, repeat, value=contents, name=f"{name}_fresh")
+    for moved in (0, 1, size.rows // 1_000, size.rows // 100):
+        yield taking_moved(root / f"moved-{moved}", size.rows, moved)
+
+
+def taking_moved(path: Path, rows: int, moved: int) -> Case:
+    """Ten rows, as many of which were moved as can be."""
+    uri = str(path)
+    lance.write_dataset(table(rows), uri, enable_stable_row_ids=True, max_rows_per_file=-(-rows // 10))
+    if moved:
+        lance.dataset(uri).update({"text": "'moved'"}, where=f"key < {moved}")
+    wanted = lance.dataset(uri).to_table(columns=["id"], filter=f"key < {max(10, moved)}")
+    ids = wanted["id"].to_pylist()[:10]
+    sides = {side: lambda s=side: LIBRARIES[s].dataset(uri, **COLD[s])._take_rows(ids) for side in LIBRARIES}
+    claim = f"open, nothing cached, and take 10 rows by id of {rows:,}, of which an update moved {moved:,}"
+    return Case("pylance", claim, sides, 3, value=contents, name=f"take_moved_{moved}")
 
 
 def writing(root: Path, tables: Tables, data: pa.Table) -> Iterator[Case]:
@@ -140,7 +160,8 @@ def writing(root: Path, tables: Tables, data: pa.Table) -> Iterator[Case]:
         return str(root / f"written-{side}")
 
     def write(side: str, uri: str) -> None:
-        LIBRARIES[side].write_dataset(data, uri, **(UNSYNCED if side == "pennon" else {}))
+        settings = UNSYNCED if side == "pennon" else {}
+        LIBRARIES[side].write_dataset(data, uri, enable_stable_row_ids=True, **settings)
 
     def written(side: str, uri: str) -> object:
         del side
