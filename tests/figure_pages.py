@@ -1,7 +1,8 @@
 """Tables and the plot of `docs/performance.md`, made of the files in `benches/results` that `figures.py` wrote.
 
 A ratio is the peer's median divided by Pennon's: how many times faster Pennon is. Below 1 Pennon is slower, which
-is bold. Nothing here is typed by hand but names.
+is bold. Next to Pennon without syncing a ratio says how many times slower syncing is. Nothing here is typed by hand
+but names.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def in_kilobytes(count: float) -> str:
 
 
 def times(ours: float, theirs: float) -> str:
-    """How many times faster, or smaller, ours is."""
-    ratio = theirs / ours
-    return f"**{figure(ratio)}**" if ratio < 1 else figure(ratio)
+    """How many times faster, or smaller, ours is; bold if what is shown is below 1."""
+    shown = figure(theirs / ours)
+    return f"**{shown}**" if float(shown.replace(",", "")) < 1 else shown
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -67,8 +68,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def caption(found: dict[str, Any]) -> str:
-    """What the figures were measured with."""
+def caption(found: dict[str, Any], medians: str = "medians of {rounds}") -> str:
+    """What the figures were measured with, and what they are."""
     machine, versions = found["machine"], found["versions"]
     libraries = [name for name in (*found["peers"], *ALSO.get(found["group"], ())) if name in versions]
     commit = f"commit {found['commit'][:12]}" if found["commit"] else "no commit"
@@ -78,7 +79,7 @@ def caption(found: dict[str, Any]) -> str:
         f"Pennon {versions['pennon']}" + "".join(f", {name} {versions[name]}" for name in libraries),
         f"{machine['cores']} cores ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB",
         f"{machine['system']}, {machine['file_system']}, Python {versions['python']}",
-        f"medians of {found['rounds']}",
+        medians.format(rounds=found["rounds"]),
         f"load {min(loads):.1f} to {max(loads):.1f}",
     ]
     return f"{'; '.join(parts)}.\n"
@@ -89,15 +90,21 @@ def group_part(found: dict[str, Any]) -> str:
     peers = found["peers"]
     counts = any("counts" in case for case in found["cases"])
     head = ["case", *(NAMES[side] for side in ("pennon", *peers))]
-    if found["group"] == "synced":
+    is_synced = found["group"] == "synced"
+    if is_synced:
         head[1] = "Pennon, synced"
-    head += [f"times faster than {NAMES[peer]}" for peer in peers]
+    head += ["times slower than unsynced" if is_synced else f"times faster than {NAMES[peer]}" for peer in peers]
     head += ["requests", "rounds"] if counts else []
     rows, notes = [], []
     for case in found["cases"]:
         medians = {side: statistics.median(samples) for side, samples in case["seconds"].items()}
         cells = [duration(medians[side]) if side in medians else "cannot" for side in ("pennon", *peers)]
-        cells += [times(medians["pennon"], medians[peer]) if peer in medians else "" for peer in peers]
+        for peer in peers:
+            ours, theirs = medians["pennon"], medians.get(peer)
+            if theirs is None:
+                cells.append("")
+            else:
+                cells.append(figure(ours / theirs) if is_synced else times(ours, theirs))
         if counts:
             pairs = ([str(of[what]) for of in case["counts"].values()] for what in ("requests", "rounds"))
             cells += [" / ".join(pair) for pair in pairs]
@@ -118,6 +125,9 @@ LINES = {
 }
 
 
+TAKES = "takes, with manifests in the cache: medians of {rounds}; updates and the size of the manifest: one run"
+
+
 def at(series: dict[str, Any], measure: str, side: str) -> list[float]:
     """The medians of a measure at its points."""
     return [statistics.median(samples) for samples in series["measures"][measure][side]]
@@ -128,7 +138,10 @@ def identity_part(found: dict[str, Any]) -> str:
     (series,) = found["cases"]
     last = series["points"][-1]
     head = ["figure", *(name.replace("pylance", "`pylance`") for name, _, _ in LINES.values())]
-    head += ["stable ids: times less than `pylance`", "Pennon: times less than with addresses"]
+    head += [
+        "stable ids: times smaller or faster than `pylance`",
+        "Pennon: times smaller or faster than with addresses",
+    ]
     rows = []
     for claim, measure, total, shown in (
         (f"the newest manifest after {last} updates", "manifest_bytes", False, in_kilobytes),
@@ -139,7 +152,7 @@ def identity_part(found: dict[str, Any]) -> str:
         ends = {side: sum(list_) if total else list_[-1] for side, list_ in values.items()}
         ratios = [times(ends["pennon"], ends[side]) for side in ("pylance", "pennon_addresses")]
         rows.append([claim, *(shown(ends[side]) for side in LINES), *ratios])
-    return f"{series['claim'][:1].upper()}{series['claim'][1:]}.\n\n{table(head, rows)}\n{caption(found)}"
+    return f"{series['claim'][:1].upper()}{series['claim'][1:]}.\n\n{table(head, rows)}\n{caption(found, TAKES)}"
 
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 380, 280, 62, 12, 34, 64
@@ -162,8 +175,8 @@ def panel(
         marks = [step * number for number in range(math.ceil(max(every) / step) + 1)]
 
     def y(value: float) -> float:
-        low, high, here = (math.log10(v) if is_log else v for v in (marks[0], marks[-1], value))
-        return TOP + up * (1 - (here - low) / (high - low))
+        low, high, at = (math.log10(v) if is_log else v for v in (marks[0], marks[-1], value))
+        return TOP + up * (1 - (at - low) / (high - low))
 
     def x(point: float) -> float:
         return left + LEFT + across * point / points[-1]

@@ -1,11 +1,12 @@
 """The figures of `docs/performance.md`: runs the cases of `cases/` and writes what was measured to
 `benches/results`.
 
-    python benches/python/figures.py [--only pylance,parquet] [--rounds 5] [--rows 1000000] [--tiny] [--results DIR]
+    python benches/python/figures.py [--only pylance,parquet] [--rounds N] [--rows 1000000] [--tiny] [--results DIR]
 
 A case has a claim, peers and a store. All of its sides run once and must have the same answer; then they run in
 turns. A file of results, one for each group of cases, has all samples, what they were measured with, and the load
 of the machine; `tests/pages.py --write` makes the tables and the plot of the page from the files.
+Other rounds or rows need `--results`: the results that are checked in are all of one size.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from side_by_side import Case, run
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benches" / "results"
+ROUNDS = 5
 PACKAGES = ("pennon", "pylance", "duckdb", "polars", "deltalake", "pyiceberg", "moto", "numpy", "pyarrow")
 
 
@@ -77,6 +79,11 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: installed[name] for name in PACKAGES if name in installed},
     }
+
+
+def rounds_of(name: str) -> int:
+    """The rounds of a group, unless others are given."""
+    return getattr(cases.group(name), "ROUNDS", ROUNDS)
 
 
 def measured(case: Any, rounds: int) -> dict[str, Any]:
@@ -157,7 +164,7 @@ def dumped(results: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(cases.GROUPS), help="groups, with commas")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS} if not given, or those of the group")
     parser.add_argument("--rows", type=int, help="of the large tables; 1,000,000 if not given")
     parser.add_argument("--tiny", action="store_true", help="compares answers; the times say nothing")
     parser.add_argument("--results", type=Path, help="a folder; not written with --tiny if not given")
@@ -165,14 +172,19 @@ def main() -> int:
     wanted = args.only.split(",")
     if unknown := set(wanted) - set(cases.GROUPS):
         parser.error(f"no group {', '.join(sorted(unknown))}, there are {', '.join(cases.GROUPS)}")
-    if args.rounds < 1:
-        parser.error("--rounds must be at least 1")
+    for option, value in (("--rounds", args.rounds), ("--rows", args.rows)):
+        if value is not None and value < 1:
+            parser.error(f"{option} must be at least 1")
     size = TINY if args.tiny else Size()
     if args.rows:
         size = dataclasses.replace(size, rows=args.rows)
     folder = args.results or (None if args.tiny else RESULTS)
+    rounds = {name: args.rounds or rounds_of(name) for name in wanted}
+    is_other = size != Size() or any(count != rounds_of(name) for name, count in rounds.items())
+    if is_other and folder and folder.resolve() == RESULTS:
+        parser.error("other rounds or rows than those of the page: give another folder with --results")
     for name in wanted:
-        results = measure(name, size, args.rounds)
+        results = measure(name, size, rounds[name])
         print(f"{name} took {results['took_seconds']:.0f} s", flush=True)
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
