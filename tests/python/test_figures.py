@@ -168,14 +168,6 @@ def test_results_are_complete() -> None:
                 assert len(samples) == found["rounds"]
 
 
-def test_results_are_of_commits_before_this_one() -> None:
-    """A rebase makes others of them."""
-    if figures.git("rev-parse", "--is-shallow-repository") != "false":
-        pytest.skip("the history is not here")
-    for path, found in recorded():
-        assert figures.git("merge-base", "--is-ancestor", found["commit"], "HEAD") is not None, path.name
-
-
 def test_results_name_no_machine_and_no_path() -> None:
     for path, _ in recorded():
         text = path.read_text()
