@@ -110,7 +110,7 @@ test-rust: | toolchain
 
 .PHONY: test-python
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
-	$(PYTEST) tests/python tests/parity $(ARGS)
+	$(PYTEST) --numprocesses=auto --dist=worksteal tests/python tests/parity $(ARGS)
 	$(PYTEST) pennon $(ARGS)
 	$(SPARK_ENV) $(PYTEST) tests/spark $(ARGS)
 	$(MAKE) lane-connect
