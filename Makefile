@@ -47,6 +47,7 @@ help:
 	@echo "make test    all tests"
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
 	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
+	@echo "make schedules  threads that share work, under thousands of schedules that are drawn"
 	@echo "make fuzz    decoders of files with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
@@ -170,6 +171,7 @@ nightly: test
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) \
 		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
+	$(MAKE) schedules
 	$(MAKE) lanes
 	$(MAKE) neighbours
 	$(MAKE) fuzz
@@ -181,6 +183,14 @@ SECONDS ?= 3600
 soak: $(VENV)/.wheel $(VENV)/.test
 	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
 	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.tables --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
+
+# The encoding pool, the processors of a session and the turns of commits, with the primitives of shuttle in place of
+# those of the standard library. A failure prints the schedule, which shuttle replays.
+.PHONY: schedules
+schedules: | toolchain
+	# The whole workspace, so that the dependencies are those of the other tests.
+	$(CARGO) test --release --locked --quiet --workspace --lib \
+		--features pennon-datafile/shuttle,pennon-table/shuttle schedules
 
 # Decoders of files are given bytes that coverage guides: each target for so many seconds. The corpus stays in .build.
 FUZZ_SECONDS ?= 60

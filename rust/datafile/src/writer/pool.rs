@@ -6,9 +6,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::mpsc::{Receiver, SendError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
+#[cfg(not(feature = "shuttle"))]
+use std::{sync, thread};
+
+use self::sync::mpsc::{Receiver, SendError, Sender, SyncSender, channel, sync_channel};
+use self::sync::{Arc, Mutex};
+#[cfg(feature = "shuttle")]
+use shuttle::{sync, thread};
 
 use pennon_core::{Error, Result};
 
@@ -148,18 +152,57 @@ fn work(tasks: &Mutex<Receiver<Task>>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+fn job(number: u64, bytes: usize, result: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
     use pennon_core::file::{ConstantLayout, PageLayout};
 
-    fn job(number: u64, bytes: usize, result: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
-        let encode = move || {
-            result()?;
-            let layout = ConstantLayout { layers: Vec::new(), inline_value: None, rep: None, def: None };
-            Ok(Page { num_rows: number, layout: PageLayout::Constant(layout), buffers: Vec::new() })
-        };
-        Job { column: 1, first_row: number, bytes, encode: Box::new(encode) }
+    let encode = move || {
+        result()?;
+        let layout = ConstantLayout { layers: Vec::new(), inline_value: None, rep: None, def: None };
+        Ok(Page { num_rows: number, layout: PageLayout::Constant(layout), buffers: Vec::new() })
+    };
+    Job { column: 1, first_row: number, bytes, encode: Box::new(encode) }
+}
+
+/// Under schedules that shuttle draws: `make schedules`.
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules {
+    use super::*;
+
+    /// A seeded choice of sizes, so that some pages are encoded at once and some by threads.
+    fn bytes(number: u64, seed: u64) -> usize {
+        if (number * 7 + seed).is_multiple_of(3) { 10 } else { SMALL }
     }
+
+    #[test]
+    fn pages_come_back_in_order_under_any_schedule() {
+        let program = || {
+            let seed = shuttle::rand::Rng::r#gen::<u64>(&mut shuttle::rand::thread_rng()) % 3;
+            let mut pool = Pool::default();
+            let mut next = 0;
+            for number in 0..12 {
+                let yields = move || {
+                    thread::yield_now();
+                    if number == 5 { Err(Error::unsupported("no")) } else { Ok(()) }
+                };
+                pool.submit(job(number, bytes(number, seed), yields));
+                while pool.is_full() || (number == 11 && next < 9) {
+                    match pool.take() {
+                        Ok(done) => assert_eq!(done.unwrap().first_row, next),
+                        Err(error) => assert_eq!((error.to_string().as_str(), next), ("no", 5)),
+                    }
+                    next += 1;
+                }
+            }
+            // Three pages are in flight: their threads end without anybody who takes them.
+        };
+        shuttle::check_random(program, 3_000);
+        shuttle::check_pct(program, 3_000, 3);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
 
     #[test]
     fn pages_come_back_in_order() {

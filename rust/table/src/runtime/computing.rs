@@ -6,8 +6,13 @@
 //! waits without saying so slows the others down, and never stops them.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+#[cfg(not(feature = "shuttle"))]
+use std::{sync, thread_local};
+
+use self::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "shuttle")]
+use shuttle::{sync, thread_local};
 
 use super::processors;
 
@@ -85,7 +90,52 @@ pub(crate) fn waiting<T>(wait: impl FnOnce() -> T) -> T {
     wait()
 }
 
-#[cfg(test)]
+/// Under schedules that shuttle draws, where no wait ends by its patience: `make schedules`.
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules {
+    use shuttle::sync::atomic::{AtomicUsize, Ordering};
+    use shuttle::thread;
+
+    use super::*;
+
+    /// More threads than processors, which wait for each other without them.
+    #[test]
+    fn nobody_misses_a_processor_that_was_returned() {
+        let program = || {
+            let computing = Arc::new(Computing::default());
+            let (now, waited) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let threads = processors() + 2;
+            let share = |_| {
+                let (computing, now, waited) =
+                    (Arc::clone(&computing), Arc::clone(&now), Arc::clone(&waited));
+                thread::spawn(move || {
+                    let compute = || {
+                        assert!(now.fetch_add(1, Ordering::SeqCst) < processors());
+                        thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                    };
+                    computing.run(|| {
+                        compute();
+                        waiting(|| {
+                            waited.fetch_add(1, Ordering::SeqCst);
+                            while waited.load(Ordering::SeqCst) < threads {
+                                thread::yield_now();
+                            }
+                        });
+                        compute();
+                        computing.run(compute);
+                    });
+                })
+            };
+            let threads: Vec<_> = (0..threads).map(share).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(*computing.held(), 0);
+        };
+        shuttle::check_random(program, 3_000);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 

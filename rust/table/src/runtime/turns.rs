@@ -6,9 +6,16 @@
 
 use std::collections::HashMap;
 use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+#[cfg(not(feature = "shuttle"))]
+use std::sync;
 use std::time::Duration;
+
+use self::sync::atomic::{AtomicU32, Ordering};
+use self::sync::{Mutex, PoisonError};
+#[cfg(feature = "shuttle")]
+use shuttle::sync;
+// The locks of tokio want this one.
+use std::sync::{Arc, Weak};
 
 use futures::future::{Either, select};
 use tokio::sync::{Mutex as TurnLock, OwnedMutexGuard};
@@ -63,5 +70,55 @@ impl Turns {
         let lock = Arc::new(TurnLock::new(()));
         locks.insert(root.to_owned(), Arc::downgrade(&lock));
         lock
+    }
+}
+
+/// Under schedules that shuttle draws: `make schedules`.
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules {
+    use shuttle::future::{block_on, spawn, yield_now};
+    use shuttle::rand::{Rng, thread_rng};
+    use shuttle::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Some wait to the end, some until their patience ends, some are cancelled while they wait.
+    #[test]
+    fn one_at_a_time_has_the_turn_of_a_table_and_nobody_waits_for_ever() {
+        let program = || {
+            let turns = Arc::new(Turns::default());
+            let holders: Arc<[AtomicUsize; 2]> = Arc::default();
+            let commit = |number: usize| {
+                let (turns, holders) = (Arc::clone(&turns), Arc::clone(&holders));
+                let patience = thread_rng().gen_range(0..4);
+                spawn(async move {
+                    let table = number % 2;
+                    let root = ["a", "b"][table];
+                    let turn = match patience {
+                        0 => turns.take(root, std::future::ready(())).await,
+                        1 => turns.take(root, yield_now()).await,
+                        2 => {
+                            let _ = select(
+                                Box::pin(turns.take(root, std::future::pending())),
+                                Box::pin(yield_now()),
+                            )
+                            .await;
+                            None
+                        }
+                        _ => Some(turns.take(root, std::future::pending()).await.unwrap()),
+                    };
+                    if turn.is_some() {
+                        assert_eq!(holders[table].fetch_add(1, Ordering::SeqCst), 0);
+                        yield_now().await;
+                        holders[table].fetch_sub(1, Ordering::SeqCst);
+                    }
+                })
+            };
+            let commits: Vec<_> = (0..7).map(commit).collect();
+            commits.into_iter().for_each(|commit| block_on(commit).unwrap());
+            assert!(block_on(turns.take("a", std::future::ready(()))).is_some());
+        };
+        shuttle::check_random(program, 3_000);
+        shuttle::check_pct(program, 3_000, 3);
     }
 }
