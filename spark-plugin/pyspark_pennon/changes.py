@@ -47,6 +47,9 @@ DESCRIBING = StructType(
 ROWS_PER_TASK = 131_072
 """Versions, or new fragments, share a task until it has about this many rows."""
 
+ROWS_PER_PART = 1_048_576
+"""A part of the changes between two versions has about this many: each part compares the versions, on all cores."""
+
 ROWS_OF_A_CHANGE = 16_384
 """What a version counts for that is not an append, whose rows nobody has counted."""
 
@@ -77,7 +80,7 @@ class FeedRange(InputPartition):
 
     def parts(self, rows: int) -> list[FeedRange]:
         """The same range divided, if it has many rows."""
-        count = min(-(-rows // ROWS_PER_TASK), MOST_RANGES)
+        count = min(-(-rows // ROWS_PER_PART), MOST_RANGES)
         if count < 2:
             return [self]
         return [replace(self, part=(number, count)) for number in range(count)]
@@ -269,7 +272,7 @@ def _changed_rows(last: Any, begin: int) -> int:
     found = 0
     for batch in last.changes(begin, columns=[], mode="net", images="post"):
         found += batch.num_rows
-        if found > ROWS_PER_TASK * MOST_RANGES:
+        if found > ROWS_PER_PART * MOST_RANGES:
             break
     return found
 

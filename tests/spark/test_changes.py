@@ -57,6 +57,7 @@ def test_any_division_is_the_feed_of_the_wheel(uri: str, monkeypatch: pytest.Mon
     kinds: list[str] = []
     for seed in seeds(PROGRAMS):
         monkeypatch.setattr(changes, "ROWS_PER_TASK", 3 + seed % 5)
+        monkeypatch.setattr(changes, "ROWS_PER_PART", 3 + seed % 5)
         monkeypatch.setattr(changes, "ROWS_OF_A_CHANGE", 1 + seed % 3)
         kinds += compared(f"{uri}-{seed}", seed)
     for kind, least in {"FeedRange": 10, "parts": 10, "later columns": 1, "InsertedFragments": 1}.items():

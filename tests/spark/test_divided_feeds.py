@@ -19,6 +19,7 @@ from pyspark_pennon.feed_options import FeedOptions
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "ROWS_PER_TASK", 4)
+    monkeypatch.setattr(changes, "ROWS_PER_PART", 4)
     monkeypatch.setattr(changes, "ROWS_OF_A_CHANGE", 2)
 
 
