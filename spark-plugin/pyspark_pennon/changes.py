@@ -267,8 +267,11 @@ def _changed_rows(last: Any, begin: int) -> int:
     """About how many rows differ between two versions, by their lineage; those that tasks find by their values are
     not counted. If the columns differ, all rows.
     """
-    if columns_of(last.checkout_version(begin)) != columns_of(last):
-        return int(last.count_rows())
+    first = last.checkout_version(begin)
+    rows = int(last.count_rows())
+    # Of few rows no more than all can differ: they need not be counted.
+    if columns_of(first) != columns_of(last) or rows + first.count_rows() <= ROWS_PER_PART:
+        return rows
     found = 0
     for batch in last.changes(begin, columns=[], mode="net", images="post"):
         found += batch.num_rows

@@ -205,8 +205,8 @@ def test_parts_are_the_whole(uri: str, mode: Any, images: Any) -> None:
     table.insert(numbers(40_000))
     table.update({"text": "'changed'"}, where="id % 3 = 0")
     table.delete("id % 7 = 0")
-    table.add_columns({"twice": "id * 2"})
-    columns = ["_change_type", "_rowid", "_commit_version", "text", "twice"]
+    table.add_columns({"double": "id * 2"})
+    columns = ["_change_type", "_rowid", "_commit_version", "text", "double"]
     expected = table.changes(1, mode=mode, images=images).read_all().select(columns)
     parts = [table.changes(1, mode=mode, images=images, part=(number, 4)).read_all() for number in range(4)]
     order = [(name, "ascending") for name in ("_commit_version", "_rowid", "_change_type")]

@@ -167,9 +167,9 @@ impl Dataset {
     /// The changes after `begin` up to and including `end`, or up to this version.
     ///
     /// The columns are `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`,
-    /// `_commit_version` and `_commit_timestamp`, then those of the table as `end` has them, or this version, all nullable; values of
-    /// other versions are matched by field id, and null where a version has none of that type. A net change counts as
-    /// committed by the end. Deletions come first, then updates, then insertions.
+    /// `_commit_version` and `_commit_timestamp`, then those of the table as `end` has them, or this version, all
+    /// nullable; values of other versions are matched by field id, and null where a version has none of that type. A
+    /// net change counts as committed by the end. Deletions come first, then updates, then insertions.
     ///
     /// A row is updated if its last-updated version differs, in whichever direction; compactions are silent. Where
     /// the files of a selected column changed in a fragment without a trace in the lineage, or only one of the versions
