@@ -229,10 +229,13 @@ class LanceDataset(
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._native.storage_options
         settings = self._native.commit_settings
-        return _reopen, (self.uri, self.version, options, self._default_scan_options, *settings)
+        columns = self._native.uncommitted_columns
+        return _reopen, (self.uri, self.version, options, self._default_scan_options, *settings, columns)
 
     def __copy__(self) -> LanceDataset:
-        return self.checkout_version(self.version)
+        copied = self.checkout_version(self.version)
+        columns = self._native.uncommitted_columns
+        return copied if columns is None else copied.with_new_columns(columns)
 
     # Changes.
 
@@ -412,9 +415,10 @@ def _reopen(
     durability: Durability,
     max_retries: int,
     commit_timeout: timedelta,
+    columns: pa.Schema | None = None,
 ) -> LanceDataset:
     """Unpickles a dataset."""
-    return LanceDataset(
+    found = LanceDataset(
         uri,
         version,
         storage_options=options,
@@ -423,6 +427,7 @@ def _reopen(
         commit_timeout=commit_timeout,
         max_retries=max_retries,
     )
+    return found if columns is None else found.with_new_columns(columns)
 
 
 def write_dataset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options import session_storage_options
 from pyspark_pennon.provider import stored
+from pyspark_pennon.retries import committed
 from pyspark_pennon.spark_api import parsed_type
 from pyspark_pennon.storable import new_table_schema, stored_columns
 
@@ -172,7 +174,7 @@ class TableBuilder:
         return self
 
     def execute(self) -> LanceTable:
-        """Make the table, in one commit, and another for properties if the table was there before.
+        """Make the table, in one commit; another one drops properties that a replaced table had.
 
         Returns
         -------
@@ -215,36 +217,39 @@ class TableBuilder:
         if table is not None and self._must_create:
             raise pennon.AlreadyExistsError(f"Dataset already exists: {self._uri}", path=self._uri)
         if table is None or self._replaces:
-            self._make(table)
+            self._make(self._uri, table)
         return self._handle(self._spark, self._uri, self._storage_options)
 
-    def _make(self, table: Any) -> None:
+    def _make(self, uri: str, table: Any) -> None:
         import pennon
+        from pennon import jobs
 
         if not self._fields:
             raise invalid("The table has no columns: add them by addColumn() or addColumns()")
         columns = stored_columns(StructType(self._fields), drop_system_columns=False)
         schema = _with_comments(new_table_schema(columns), self._fields)
         options = stored(self._storage_options)
+        plan = jobs.plan_overwrite(
+            uri,
+            schema,
+            mode="create" if table is None else "overwrite",
+            compatible_with=self._reader,
+            config=self._properties,
+            storage_options=options,
+        )
         try:
-            made = pennon.write_dataset(
-                schema.empty_table(),
-                self._uri,
-                mode="create" if table is None else "overwrite",
-                compatible_with=self._reader,
-                storage_options=options,
-            )
+            made = committed(plan, []).dataset
         except pennon.AlreadyExistsError:
             # Another writer made the table in the meantime.
             if self._must_create:
                 raise
             if self._replaces:
-                self._make(pennon.dataset(self._uri, storage_options=options))
+                self._make(uri, pennon.dataset(uri, storage_options=options))
             return
-        kept = {} if table is None else dict.fromkeys(table.config())
-        wanted: dict[str, str | None] = {**kept, **self._properties}
-        if wanted:
-            made.update_config(wanted)
+        wanted = json.loads(plan.json())["work"]["overwrite"].get("config", {})
+        dropped = dict.fromkeys(name for name in made.config() if name not in wanted)
+        if table is not None and dropped:
+            made.update_config(dropped)
 
 
 def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:

@@ -59,6 +59,8 @@ MOST_RANGES = 256
 BATCH_BYTES = 32 << 20
 """A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
 
+# Operations that leave all rows with their values.
+_KEEPS_ROWS = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "UpdateBases", "Project")
 # Operations after which the columns may be others.
 _CHANGES_COLUMNS = ("Merge", "Project", "Overwrite", "Restore", None)
 
@@ -310,9 +312,29 @@ class History:
         """Rows of a version that did nothing but append; None for others."""
         if version == 1:
             return int(self._end.checkout_version(1).count_rows())
-        if self.operation(version) != "Append":
+        if self.operation(version) == "Append":
+            return sum(part.physical_rows or 0 for part in self.transactions[version].operation.fragments)
+        if self.operation(version) != "Merge":
             return None
-        return sum(part.physical_rows or 0 for part in self.transactions[version].operation.fragments)
+        # Of columns, of rows, or of both.
+        before, after = (self._metadata(at) for at in (version - 1, version))
+        if any(after.pop(number, None) != metadata for number, metadata in before.items()):
+            return None
+        return sum(int(metadata["physical_rows"]) for metadata in after.values())
+
+    def keeps_rows(self, version: int) -> bool:
+        """Whether a version has the rows of the one before, perhaps with other columns."""
+        if self.operation(version) != "Merge":
+            return self.operation(version) in _KEEPS_ROWS
+        rows = [
+            {number: (metadata["physical_rows"], metadata["deletion_file"]) for number, metadata in found.items()}
+            for found in (self._metadata(version - 1), self._metadata(version))
+        ]
+        return rows[0] == rows[1]
+
+    def _metadata(self, version: int) -> dict[int, Any]:
+        found = self._end.checkout_version(version).get_fragments()
+        return {fragment.fragment_id: fragment.metadata.to_json() for fragment in found}
 
     def changed_rows(self, version: int) -> int:
         """About how many rows a version changed that did more than append."""

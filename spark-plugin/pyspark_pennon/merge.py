@@ -274,11 +274,10 @@ class MergeBuilder:
         return self._add(self._by_source, "whenNotMatchedBySource", Clause("delete", condition))
 
     def withSchemaEvolution(self) -> MergeBuilder:  # noqa: N802
-        """Add the columns of the source that the table lacks, in a commit of their own before that of the merge.
+        """Add the columns of the source that the table lacks, in the commit of the merge.
 
-        All changes are computed before, so that a condition that is not valid, a function that fails and rows of
-        the source that match one row leave the table as it was; and so does a merge that changes nothing, in which
-        Delta adds the columns. Conditions and values can name the columns that the table has.
+        A merge that changes nothing adds none; Delta adds them. Conditions and values can name the columns that the
+        table has.
 
         Examples
         --------
@@ -373,9 +372,7 @@ class MergeBuilder:
         if self._evolves:
             new = missing_fields(table.schema, stored_columns(self._source.schema, drop_system_columns=True))
         clauses = self._completed(source, pa.schema([*table.schema, *new]))
-        done = MergeAttempt(target, source, table, self._condition, clauses, self._batch, new).run(found)
-        # Another writer has changed rows before the columns were there: now they are.
-        return self._attempt(source, found) if done is None else done
+        return MergeAttempt(target, source, table, self._condition, clauses, self._batch, new).run(found)
 
     def _completed(self, source: DataFrame, columns: pa.Schema) -> Clauses:
         """The clauses with the values of those that take all columns."""

@@ -24,7 +24,7 @@ from pyspark_pennon.key_filter import without_other_keys
 from pyspark_pennon.merge_clauses import CHANGE_TYPE, Clause, Evaluation, assigned_names, check_types
 from pyspark_pennon.merge_plan import bounds_of, keys_of
 from pyspark_pennon.needed_columns import may_call_python, needed_columns, used_attributes
-from pyspark_pennon.new_columns import add_columns
+from pyspark_pennon.new_columns import with_columns
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed
@@ -103,50 +103,23 @@ class MergeAttempt:
         stored = list(table.schema.names)
         self._evaluation = Evaluation(self._schema, stored, self._alias, self._columns, self._updated)
 
-    def run(self, found: list[Matches]) -> DataFrame | None:
-        """One attempt; adds its matches to those of earlier ones.
-
-        None if other writers changed rows before the new columns were added, so that it has to be done again.
-        """
+    def run(self, found: list[Matches]) -> DataFrame:
+        """One attempt; adds its matches to those of earlier ones."""
         joined = self._everything.join(self._source, self._condition, "inner")
         keys = keys_of(joined, self._everything, self._source)
         counted, bounds = bounds_of(self._source, self._table, keys.bare)
         pairs = self._pairs(counted, bounds, found[-1] if found else None).persist()
         found.append(Matches(self._table, pairs))
         changes, tasks = self._changes(pairs, counted)
-        if not self._new:
-            return self._applied(self._table, changes, tasks, pairs, keys.names)
-        # Evaluated once, and before the table gets columns.
-        changes = changes.persist()
-        try:
-            if not self._changes_rows(changes, pairs):
-                return self._target.metrics()
-            table = add_columns(self._table, self._new, self._target.storage_options)
-            if fragments_of(table) != fragments_of(self._table):
-                return None
-            return self._applied(table, changes, tasks, pairs, keys.names)
-        finally:
-            changes.unpersist()
+        return self._applied(changes, tasks, pairs, keys.names)
 
-    def _changes_rows(self, changes: DataFrame, pairs: DataFrame) -> bool:
-        """Whether there are changes; computes all of them, and refuses several of one row."""
-        from pyspark.sql import functions as fn
-
-        wanted = changes.where(fn.col(CHANGE_TYPE).isNotNull())
-        if not wanted.count():
-            return False
-        stored = wanted.where(fn.col(ROW_ADDRESS).isNotNull())
-        if stored.groupBy(ROW_ADDRESS).count().where("count > 1").limit(1).count():
-            raise invalid(self._ambiguous(pairs) or "A row of the table has two changes: expected at most one")
-        return True
-
-    def _applied(self, table: Any, changes: DataFrame, tasks: int, pairs: DataFrame, keys: list[str]) -> DataFrame:
-        """Write the changes and commit them, on a version whose rows are those of the changes."""
+    def _applied(self, changes: DataFrame, tasks: int, pairs: DataFrame, keys: list[str]) -> DataFrame:
+        """Write the changes, and commit them together with the new columns."""
         from pennon import jobs
 
         schema = changes_schema(self._schema, self._columns, change_type=True)
         plan = jobs.plan_change_rows(
-            table,
+            with_columns(self._table, self._new),
             schema,
             updates=self._updated,
             keys=self._named(keys),

@@ -1,15 +1,14 @@
 """Rows that are written before the table has all of their columns.
 
-Any task of a write that adds columns may fail, and the table must be as it was then. So the tasks write files as
-for a new table, where the ids of fields start at 0, and publish nothing. When all tasks are done, the driver adds
-the columns, in a commit of their own, gives the fields in the metadata of the files the ids that the table has for
-them, and commits the rows.
+Others may add columns or rows while the tasks of an append with new columns run. So the tasks write files as for a
+new table, where the ids of fields start at 0, and publish nothing. When all tasks are done, the driver gives the
+fields in the metadata of the files the ids that the newest version has for them, or would have with the columns
+that it lacks, and commits these columns and the rows together.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,15 @@ import pyarrow as pa
 
 from pyspark_pennon import tables
 from pyspark_pennon.errors import mismatch, missing
+from pyspark_pennon.retries import retried
 from pyspark_pennon.storable import append_schema, new_columns, new_table_schema, refuse_other_case
 
 if TYPE_CHECKING:
+    from pennon.types import Durability
     from pyspark.sql.types import StructType
 
-MAX_ATTEMPTS = 5
-"""The most attempts to add columns."""
-
-_log = logging.getLogger(__name__)
+MAX_ATTEMPTS = 20
+"""The most attempts to commit rows with columns, while others commit rows."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,50 @@ class NewColumns:
         )
         return list(written)
 
-    def add(self, uri: str, storage_options: Mapping[str, str]) -> Any:
-        """The newest version of the table, with these columns: see [add_columns][]."""
-        table = tables.find_table(uri, storage_options)
-        if table is None:
-            raise missing(f"The table {uri} was removed while rows for it were written", uri)
-        return add_columns(table, list(self.schema), storage_options)
+    def append(
+        self,
+        fragments: Iterable[Any],
+        columns: pa.Schema,
+        uri: str,
+        uuid: str,
+        storage_options: Mapping[str, str],
+        durability: Durability,
+        properties: Mapping[str, str] | None = None,
+    ) -> int:
+        """Commit what tasks wrote, together with those of these columns that the newest version lacks, and give the
+        version.
+
+        Parameters
+        ----------
+        columns
+            All columns of the files.
+        uuid
+            That of the transaction: repeated, the commit does nothing.
+
+        Raises
+        ------
+        pennon.SchemaMismatchError
+            Another writer has added one of the columns with another type, or changed another one.
+        pennon.CommitConflictError
+            Other writers committed rows first, in every attempt.
+        """
+        import pennon
+
+        written = list(fragments)
+
+        def attempt() -> int:
+            table = tables.find_table(uri, storage_options)
+            if table is None:
+                raise missing(f"The table {uri} was removed while rows for it were written", uri)
+            status = table.commit_status(uuid)
+            if status.committed:
+                return int(status.version)
+            extended = with_columns(table, list(self.schema))
+            append = pennon.LanceOperation.Append(renumbered(written, columns, extended))
+            transaction = pennon.Transaction(int(table.version), append, uuid, dict(properties or {}))
+            return int(pennon.LanceDataset.commit(extended, transaction, durability=durability).version)
+
+        return retried(attempt, f"the commit of {uuid} to {uri}", is_repeatable=True, attempts=MAX_ATTEMPTS)
 
 
 @dataclass(frozen=True)
@@ -147,30 +184,20 @@ def missing_fields(
     return fields
 
 
-def add_columns(table: Any, fields: list[pa.Field], storage_options: Mapping[str, str]) -> Any:
-    """The table with columns, in a commit of their own if some were missing.
+def with_columns(table: Any, fields: list[pa.Field]) -> Any:
+    """A version with columns: those it lacks are committed by the next change of rows, with it.
 
     Raises
     ------
     pennon.SchemaMismatchError
         Another writer has added one of them with another type.
     """
-    import pennon
-
-    uri, attempts = table.uri, 1
-    while wanted := [field for field in fields if field.name not in table.schema.names]:
-        for field in wanted:
-            refuse_other_case(table.schema, field.name)
-        try:
-            table.add_columns(pa.schema(wanted))
-        except (pennon.CommitConflictError, pennon.CommitUnknownError, pennon.AlreadyExistsError) as error:
-            if attempts == MAX_ATTEMPTS:
-                raise
-            _log.info("new columns of %s are added again: %s", uri, error)
-            table = tables.find_table(uri, storage_options)
-            attempts += 1
-    _check_same(pa.schema(fields), table)
-    return table
+    wanted = [field for field in fields if field.name not in table.schema.names]
+    for field in wanted:
+        refuse_other_case(table.schema, field.name)
+    extended = table.with_new_columns(pa.schema(wanted)) if wanted else table
+    _check_same(pa.schema(fields), extended)
+    return extended
 
 
 def _check_same(written: pa.Schema, table: Any) -> None:

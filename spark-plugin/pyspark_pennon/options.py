@@ -23,6 +23,7 @@ Spark passes options as text with lower-cased names. This module parses them onc
 | `max_rows_per_file`, `max_bytes_per_file` | | x | when a task starts its next file |
 | `data_storage_version` | | x | data file version of a new table |
 | `enable_stable_row_ids` | | x | for a new table (default true) |
+| `compatible_with` | | x | the oldest release of pylance that shall read the table |
 | `durability` | | x | `full` (default) or `os` |
 """
 
@@ -166,6 +167,7 @@ class WriteOptions:
             table_parameters=_given(
                 enable_stable_row_ids=values.get("enable_stable_row_ids", boolean),
                 data_storage_version=values.get("data_storage_version", str),
+                compatible_with=values.get("compatible_with", str),
             ),
         )
 
@@ -253,6 +255,7 @@ _WRITE = frozenset(
         "max_bytes_per_file",
         "data_storage_version",
         "enable_stable_row_ids",
+        "compatible_with",
         "durability",
     }
 )

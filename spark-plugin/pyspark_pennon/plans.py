@@ -18,6 +18,7 @@ from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pennon.types import Durability
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -42,11 +43,11 @@ class ShippedPlan:
     texts: tuple[str, ...]
     is_open: bool
     release: str
-    durability: str = "full"
+    durability: Durability = "full"
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, plan: Any, storage_options: Mapping[str, str], durability: str = "full") -> ShippedPlan:
+    def of(cls, plan: Any, storage_options: Mapping[str, str], durability: Durability = "full") -> ShippedPlan:
         """Ship a `pennon.jobs.JobPlan`."""
         is_open = plan.num_tasks is None
         texts = (plan.json(),) if is_open else tuple(task.json() for task in plan.tasks)

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
-from pyspark_pennon.errors import invalid
 from pyspark_pennon.frames import read
-from pyspark_pennon.merge_attempt import fragments_of
-from pyspark_pennon.new_columns import add_columns, missing_fields
+from pyspark_pennon.new_columns import missing_fields, with_columns
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.retries import retried
 from pyspark_pennon.schema import ROW_ID
 from pyspark_pennon.storable import append_schema
 from pyspark_pennon.write_plan import WritePlan
-from pyspark_pennon.writes import nothing_done, only_where, refusal, run
+from pyspark_pennon.writes import only_where, run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,9 +44,7 @@ def replace_rows(
         new = missing_fields(table.schema, data) if options.merge_schema else []
         columns = pa.schema([*table.schema, *new])
         both = _Replacement(frame, append_schema(columns, data), table, options, condition)
-        done = both.applied(table) if not new else both.with_columns(new)
-        # Another writer has changed rows before the columns were there: now they are.
-        return attempt() if done is None else done
+        return both.applied(with_columns(table, new))
 
     return retried(attempt, f"the replacement of rows of {options.uri}")
 
@@ -61,7 +57,7 @@ class _Replacement:
     ) -> None:
         from pyspark.sql import functions as fn
 
-        self._table, self._options, self._columns = table, options, columns
+        self._options, self._columns = options, columns
         replaced = read(
             frame.sparkSession,
             options.uri,
@@ -75,28 +71,8 @@ class _Replacement:
         self._check = added.columns[-2]
         self._rows = added.unionByName(replaced.withColumn(self._check, fn.lit(True)), allowMissingColumns=True)
 
-    def with_columns(self, new: list[pa.Field]) -> dict[str, int] | None:
-        """Add columns and apply, if there are rows and all satisfy the condition.
-
-        None if other writers changed rows before the columns were added, so that it has to be done again.
-        """
-        from pyspark.sql import functions as fn
-
-        self._rows = self._rows.persist()
-        try:
-            counts = self._rows.agg(fn.count(fn.lit(1)), fn.count_if(~fn.col(self._check))).first()
-            assert counts is not None
-            if not counts[0]:
-                return nothing_done(self._table)
-            if counts[1]:
-                raise invalid(refusal(counts[1], "the frame"))
-            table = add_columns(self._table, new, self._options.storage_options)
-            return self.applied(table) if fragments_of(table) == fragments_of(self._table) else None
-        finally:
-            self._rows.unpersist()
-
     def applied(self, table: Any) -> dict[str, int]:
-        """Write and commit, on a version whose rows are those that were read."""
+        """Write and commit, on the version that was read, perhaps with more columns."""
         from pennon import jobs
 
         options = self._options

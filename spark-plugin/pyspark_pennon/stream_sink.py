@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import internal, invalid
-from pyspark_pennon.new_columns import NewColumns, renumbered
+from pyspark_pennon.new_columns import NewColumns
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.provider import stored
@@ -136,6 +136,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if table is None:
             table = make_table(parsed, new_table_schema(data))
         note_table(options, table)
+        if parsed.table_parameters.pop("compatible_with", None) is not None:
+            # What the table has become is what the reader reads.
+            parsed.table_parameters["data_storage_version"] = table.data_storage_version
+            parsed.table_parameters["enable_stable_row_ids"] = table.has_stable_row_ids
         new, stored = None, table.schema
         if parsed.merge_schema and not overwrite:
             new, stored = NewColumns.of(table, data)
@@ -201,10 +205,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if number.is_committed(pennon.dataset(self.options.uri, storage_options=storage)):
             _log.info("batch %d of query %s is in %s already", batch, written.query, self.options.uri)
             return
-        version = written.version
         if written.new is not None:
-            table = written.new.add(self.options.uri, self.options.storage_options)
-            version, fragments = int(table.version), renumbered(fragments, self.schema, table)
+            done = written.new.append(
+                fragments,
+                self.schema,
+                self.options.uri,
+                number.uuid,
+                self.options.storage_options,
+                self.options.durability,
+                number.properties,
+            )
+            _log.info("batch %d of query %s is version %d of %s", batch, written.query, done, self.options.uri)
+            return
         operation: Any = pennon.LanceOperation.Append(fragments)
         if self.overwrite:
             empty: Any = pennon.fragment.write_fragments(
@@ -216,14 +228,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
             operation = empty.operation
             operation.fragments = fragments
-        transaction = pennon.Transaction(version, operation, number.uuid, number.properties)
-        done = answered(
+        transaction = pennon.Transaction(written.version, operation, number.uuid, number.properties)
+        made = answered(
             lambda: pennon.LanceDataset.commit(
                 self.options.uri, transaction, storage_options=storage, durability=self.options.durability
             ),
             f"the commit of batch {batch} of query {written.query}",
         )
-        _log.info("batch %d of query %s is version %d of %s", batch, written.query, done.version, self.options.uri)
+        _log.info("batch %d of query %s is version %d of %s", batch, written.query, made.version, self.options.uri)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove nothing: the batch may be committed, and orphans are removed by a vacuum."""

@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 
 Offset = dict[str, Any]
 
-# Operations that leave all rows with their values.
-_SILENT = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "UpdateBases", "Project", "Merge")
-
 _SNAPSHOT = {"start": "snapshot"}
 _LATEST = {"start": LATEST}
 
@@ -204,7 +201,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return appended
         operation = history.operation(version)
         feed = self._options.read_change_feed
-        if operation in _SILENT and not feed:
+        if not feed and history.keeps_rows(version):
             return 0
         if feed or table.has_stable_row_ids:
             changes = table.checkout_version(version).changes(

@@ -175,7 +175,8 @@ def plan_append(table: Any, options: WriteOptions) -> Any:
     """A job whose tasks append rows to a version."""
     from pennon import jobs
 
-    return jobs.plan_append(table, durability=options.durability)
+    reader = options.table_parameters.get("compatible_with")
+    return jobs.plan_append(table, durability=options.durability, compatible_with=reader)
 
 
 def plan_new(options: WriteOptions, schema: pa.Schema, *, must_create: bool) -> Any:

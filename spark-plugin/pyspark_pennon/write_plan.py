@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import exists
-from pyspark_pennon.new_columns import NewColumns, NewFragments, renumbered
+from pyspark_pennon.new_columns import NewColumns, NewFragments
 from pyspark_pennon.orphans import files_of, settle, settled
 from pyspark_pennon.plans import ShippedPlan, check_release
-from pyspark_pennon.retries import answered, committed
+from pyspark_pennon.retries import committed
 from pyspark_pennon.storable import append_schema, new_table_schema
 
 if TYPE_CHECKING:
@@ -174,20 +174,13 @@ class WritePlan:
         return {**done, "version": report.dataset.version}
 
     def _append_with(self, new: NewColumns, uuid: str, results: list[NewFragments]) -> int:
-        """Add the columns, then append the rows; gives the version."""
-        import pennon
-
-        table = new.add(self.uri, self.plan.storage_options)
+        """Commit the rows and the columns; gives the version."""
         in_order = sorted(results, key=lambda result: result.number)
         fragments = [fragment for result in in_order for fragment in result.new_fragments]
-        append = pennon.LanceOperation.Append(renumbered(fragments, self.schema, table))
-        transaction = pennon.Transaction(int(table.version), append, uuid)
         with settled(results):
-            done = answered(
-                lambda: pennon.LanceDataset.commit(self.uri, transaction, **self.plan.reached()),
-                f"the commit of {uuid}",
+            return new.append(
+                fragments, self.schema, self.uri, uuid, self.plan.storage_options, self.plan.durability
             )
-        return int(done.version)
 
     def _append_to_new_table(self, planned: Any, results: list[Any]) -> Any:
         """Append files that were written for a new table to the one that another writer made meanwhile."""

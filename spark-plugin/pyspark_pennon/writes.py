@@ -53,6 +53,7 @@ def write(
     max_bytes_per_file: int | None = None,
     data_storage_version: str | None = None,
     enable_stable_row_ids: bool | None = None,
+    compatible_with: str | None = None,
     durability: str = "full",
     storage_options: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
@@ -77,9 +78,8 @@ def write(
         text, and keep the schema. Rows of the frame for which it is not true are refused. Rows that others add
         while this runs are kept; if others change rows that are to be replaced, it is done again.
     merge_schema
-        In an append or with `replace_where`: add the columns that the table lacks, null in its rows. They are added
-        in a commit of their own, before that of the rows: in an append when all tasks are done, with
-        `replace_where` when all rows are computed and checked. If there are no rows, none is added.
+        In an append or with `replace_where`: add the columns that the table lacks, null in its rows, in the commit
+        of the rows. If there are no rows, none is added.
     schema
         Arrow schema of a new table or of one that is overwritten, by default what the frame implies: for each
         column of the frame a field, in any order.
@@ -93,6 +93,9 @@ def write(
         Data file version of a new table.
     enable_stable_row_ids
         Whether a new table has stable row ids, as it has by default.
+    compatible_with
+        The oldest release of pylance that shall read the table, such as `pylance 1.0`: see
+        [write_dataset][pennon.write_dataset].
     durability
         `full` (default) survives a power cut; `os` leaves syncing to the operating system.
     storage_options
@@ -133,7 +136,11 @@ def write(
         raise invalid(f"durability is {durability!r}: expected 'full' or 'os'")
     if max_tasks is not None and max_tasks < 1:
         raise invalid(f"max_tasks is {max_tasks}: expected 1 or more")
-    given = {"enable_stable_row_ids": enable_stable_row_ids, "data_storage_version": data_storage_version}
+    given = {
+        "enable_stable_row_ids": enable_stable_row_ids,
+        "data_storage_version": data_storage_version,
+        "compatible_with": compatible_with,
+    }
     sizes = {"max_rows_per_file": max_rows_per_file, "max_bytes_per_file": max_bytes_per_file}
     options = WriteOptions(
         uri=uri,
@@ -230,7 +237,10 @@ def _task(
                 continue
             refused = batch.num_rows - (pc.sum(batch.column(check)).as_py() or 0)
             if refused:
-                raise invalid(refusal(refused, "a batch"))
+                raise invalid(
+                    f"{refused} rows of a batch do not satisfy replace_where: a replacement may only have rows "
+                    "that it would replace"
+                )
             yield batch.drop_columns([check])
 
     def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -249,14 +259,6 @@ def _task(
         yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["result"])
 
     return write_rows
-
-
-def refusal(count: int, part: str) -> str:
-    """Why rows, of a batch or the frame, are refused that a replacement would not replace."""
-    return (
-        f"{count} rows of {part} do not satisfy replace_where: a replacement may only have rows that it would "
-        "replace"
-    )
 
 
 _REPLACES = "__pennon_replaces"

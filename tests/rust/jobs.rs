@@ -185,7 +185,8 @@ async fn rows_that_tasks_are_given_come_in_the_order_of_the_tasks() {
     let (_directory, uris) = uris("jobs-given");
     for uri in &uris {
         let empty = WrittenFragments::empty(&rows(0..0).schema(), None).unwrap();
-        let table = NewTable { empty, create: Default::default(), must_create: true };
+        let config = Metadata::from([("a".to_owned(), "b".to_owned())]);
+        let table = NewTable { empty, create: Default::default(), must_create: true, config: config.clone() };
         let plan = JobPlan::new_table(uri, table, Division::Auto).unwrap();
         let plan = JobPlan::from_json(&plan.to_json().unwrap()).unwrap();
         let mut results = Vec::new();
@@ -198,6 +199,7 @@ async fn rows_that_tasks_are_given_come_in_the_order_of_the_tasks() {
         let report =
             plan.commit(None, results.clone(), Metadata::new(), TransactionOptions::default()).await.unwrap();
         assert_eq!((report.num_rows, report.dataset.version()), (30, Version(1)));
+        assert_eq!(report.dataset.manifest().config, config);
         let in_order = by_id(&report.dataset).await.into_iter().collect::<Vec<_>>();
         assert_eq!(in_order, (0_i64..30).map(|row| (row.cast_unsigned(), row)).collect::<Vec<_>>());
         let repeated =

@@ -20,6 +20,7 @@ mod jobs;
 mod jobs_with_rows;
 mod merges;
 mod moved;
+mod new_columns;
 mod orphans;
 mod outcomes;
 mod pruning;

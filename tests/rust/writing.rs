@@ -181,9 +181,16 @@ async fn workers_write_and_one_commits() {
         for _ in 0..2 {
             let written = all.clone();
             let mode = WriteMode::Overwrite;
-            let dataset = Dataset::commit_new(uri, written, mode, uuid(), Default::default(), commit.clone())
-                .await
-                .unwrap();
+            let dataset = Dataset::commit_new(
+                uri,
+                (written, Default::default()),
+                mode,
+                uuid(),
+                Default::default(),
+                commit.clone(),
+            )
+            .await
+            .unwrap();
             assert_eq!((dataset.version().0, dataset.count_rows(None).await.unwrap()), (1, 15));
         }
         let base = open(uri).await;

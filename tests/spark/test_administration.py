@@ -45,6 +45,32 @@ def test_builders_for_older_readers(spark: SparkSession, uri: str) -> None:
     assert pennon.dataset(stable.uri).version == 1
 
 
+def test_writes_for_older_readers(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    write(spark.range(3), uri, compatible_with="pylance 1.0")
+    made = pennon.dataset(uri)
+    assert (made.version, made.data_storage_version, made.has_stable_row_ids) == (1, "2.1", False)
+    assert made.config()["pennon.compatible_with"] == "pylance 1.0"
+    write(spark.range(3), uri, mode="append", compatible_with="pylance 1.0")
+    with pytest.raises(pennon.InvalidInputError, match="an older reader"):
+        write(spark.range(3), uri, mode="append", compatible_with="pylance 14.0")
+    # An overwrite keeps the version of the files.
+    write(spark.range(4), uri, mode="overwrite")
+    frame = spark.range(5).write.format("pennon").option("compatibleWith", "pylance 1.0")
+    frame.mode("overwrite").save(uri)
+    assert (pennon.dataset(uri).data_storage_version, lance.dataset(uri).count_rows()) == ("2.1", 5)
+
+    source = str(tmp_path / "source")
+    write(spark.range(3), source)
+    counts = spark.readStream.format("pennon").load(source).groupBy().count()
+    sink = counts.writeStream.format("pennon").outputMode("complete").trigger(availableNow=True)
+    sink = sink.option("compatibleWith", "pylance 1.0").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    sink.start(f"{uri}-counts").awaitTermination(120)
+    made = pennon.dataset(f"{uri}-counts")
+    assert (made.data_storage_version, made.has_stable_row_ids) == ("2.1", False)
+    assert made.config()["pennon.compatible_with"] == "pylance 1.0"
+    assert made.to_table().to_pylist() == [{"count": 3}]
+
+
 def test_builders(spark: SparkSession, uri: str) -> None:
     builder = LanceTable.create(spark).location(uri).addColumn("id", "BIGINT", nullable=False)
     builder.addColumn("vector", "array<float>").addColumn("text", StringType(), comment="as it is")
@@ -61,6 +87,7 @@ def test_builders(spark: SparkSession, uri: str) -> None:
     with pytest.raises(pennon.AlreadyExistsError, match="Dataset already exists"):
         builder.execute()
     spark.sql("SELECT 1L id, array(float(1)) vector, 'x' text").write.format("pennon").mode("append").save(uri)
+    assert (pennon.dataset(uri).version, pennon.dataset(uri, version=1).config()) == (2, {"owner": "flights"})
     version = made.version
     kept = LanceTable.createIfNotExists(spark).location(uri).addColumn("other", "int").execute()
     assert (kept.version, kept.count()) == (version, 1)
@@ -69,6 +96,11 @@ def test_builders(spark: SparkSession, uri: str) -> None:
     columns = StructType([StructField("n", LongType()), StructField("m", LongType())])
     LanceTable.replace(spark).location(uri).addColumns(columns).property("stage", "raw").execute()
     assert (lance.dataset(uri).schema.names, made.count(), made.properties()) == (["n", "m"], 0, {"stage": "raw"})
+    # Properties that the table had go in a version of their own, new ones come with the table.
+    replaced = pennon.dataset(uri, version=3)
+    assert (replaced.config(), pennon.dataset(uri).version) == ({"owner": "flights", "stage": "raw"}, 4)
+    LanceTable.replace(spark).location(uri).addColumns(columns).property("stage", "clean").execute()
+    assert (pennon.dataset(uri).version, made.properties()) == (5, {"stage": "clean"})
     assert made.toDF(version=version).count() == 1
     LanceTable.createOrReplace(spark).location(uri).addColumn("k", "int").execute()
     assert (lance.dataset(uri).schema.names, made.properties()) == (["k"], {})

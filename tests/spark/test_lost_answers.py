@@ -166,17 +166,17 @@ def test_a_table_of_a_stream_whose_creation_is_not_answered(uri: str, monkeypatc
 def test_new_columns_of_a_write_whose_answer_is_lost(
     spark: SparkSession, table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, calls = pennon.LanceDataset.add_columns, list[int]()
+    commit, calls = pennon.LanceDataset.commit, list[int]()
 
-    def losing(dataset: pennon.LanceDataset, *given: Any) -> None:
-        add(dataset, *given)
+    def losing(*given: Any, **options: Any) -> Any:
+        commit(*given, **options)
         calls.append(1)
         raise pennon.CommitUnknownError("the answer was lost")
 
-    monkeypatch.setattr(pennon.LanceDataset, "add_columns", losing)
+    monkeypatch.setattr(pennon.LanceDataset, "commit", staticmethod(losing))
     new = spark.createDataFrame([(50, 9, "x")], "id long, n long, more string")
     write(new, uri, mode="append", merge_schema=True)
-    assert (len(calls), pennon.dataset(uri).version) == (1, 3)
+    assert (len(calls), pennon.dataset(uri).version) == (1, 2)
     assert rows(uri) == {**BEFORE, 50: 9}
     assert read(spark, uri).where("more = 'x'").count() == 1
 

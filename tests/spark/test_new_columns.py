@@ -75,7 +75,7 @@ def test_an_append(spark: SparkSession, dataset: pennon.LanceDataset, wider: Dat
     assert write(wider.where("id < 0"), uri, mode="append", merge_schema=True)["version"] == 2
     assert (pennon.dataset(uri).version, pennon.dataset(uri).schema.names) == (2, ["id", "n"])
     done = write(wider.where("id = 50"), uri, mode="append", merge_schema=True)
-    assert (done["version"], done["num_inserted_rows"], done["num_files"]) == (4, 1, 1)
+    assert (done["version"], done["num_inserted_rows"], done["num_files"]) == (3, 1, 1)
     expected = {at: {"id": at, **OLD} for at in range(ROWS)}
     assert rows(uri) == {**expected, 50: {"id": 50, **new(6, "y")}}
     last = wider.where("id = 1").selectExpr("id + 50 id", "parts", "list", "true seen")
@@ -101,15 +101,15 @@ def test_an_append(spark: SparkSession, dataset: pennon.LanceDataset, wider: Dat
 def test_a_column_that_another_writer_adds_meanwhile(
     spark: SparkSession, dataset: pennon.LanceDataset, wider: DataFrame, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = pennon.LanceDataset.add_columns
+    extend = pennon.LanceDataset.with_new_columns
     others = [pa.schema({"other": pa.int8(), "more": pa.string()}), pa.schema({"late": pa.binary()})]
 
-    def later(table: pennon.LanceDataset, *given: Any) -> None:
+    def later(table: pennon.LanceDataset, columns: Any) -> Any:
         if others:
-            add(pennon.dataset(uri), others.pop(0))
-        add(table, *given)
+            pennon.dataset(uri).add_columns(others.pop(0))
+        return extend(table, columns)
 
-    monkeypatch.setattr(pennon.LanceDataset, "add_columns", later)
+    monkeypatch.setattr(pennon.LanceDataset, "with_new_columns", later)
     assert write(wider.where("id = 50"), uri, mode="append", merge_schema=True)["num_inserted_rows"] == 1
     assert rows(uri)[50] == {"id": 50, "other": None, "late": None, **new(6, "y")}
     others.append(pa.schema({"last": pa.binary()}))
@@ -117,12 +117,12 @@ def test_a_column_that_another_writer_adds_meanwhile(
     with pytest.raises(pennon.SchemaMismatchError, match=message):
         write(spark.sql("SELECT 60L id, 1 last"), uri, mode="append", merge_schema=True)
 
-    def drop(table: pennon.LanceDataset, *given: Any) -> None:
+    def drop(table: pennon.LanceDataset, columns: Any) -> Any:
         if "n" in pennon.dataset(uri).schema.names:
             pennon.dataset(uri).drop_columns(["n"])
-        add(table, *given)
+        return extend(table, columns)
 
-    monkeypatch.setattr(pennon.LanceDataset, "add_columns", drop)
+    monkeypatch.setattr(pennon.LanceDataset, "with_new_columns", drop)
     with pytest.raises(
         pennon.SchemaMismatchError, match="meanwhile: 'n' is missing, the rows have int32: write again"
     ):
@@ -156,7 +156,7 @@ def test_a_merge(spark: SparkSession, dataset: pennon.LanceDataset, wider: DataF
     assert merge(spark, uri, wider.where("false")).execute().first().num_affected_rows == 0
     assert (pennon.dataset(uri).version, pennon.dataset(uri).schema.names) == (2, ["id", "n"])
     assert tuple(merge(spark, uri, wider).execute().first()) == (2, 1, 0, 1)
-    assert pennon.dataset(uri).version == 4
+    assert pennon.dataset(uri).version == 3
     expected = {at: {"id": at, **OLD} for at in range(ROWS)}
     assert rows(uri) == {**expected, 1: {"id": 1, **new(5, "x")}, 50: {"id": 50, **new(6, "y")}}
 
@@ -172,20 +172,20 @@ def test_a_merge_in_which_clauses_assign_different_columns(
     assert rows(uri) == {**expected, 50: {"id": 50, **new(6, "y")}}
 
 
-def test_a_merge_between_whose_commits_another_writer_changes_rows(
+def test_a_merge_while_another_writer_changes_rows(
     spark: SparkSession, dataset: pennon.LanceDataset, wider: DataFrame, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add, calls = pennon.LanceDataset.add_columns, list[int]()
+    extend, calls = pennon.LanceDataset.with_new_columns, list[int]()
 
-    def later(table: pennon.LanceDataset, *given: Any) -> None:
+    def later(table: pennon.LanceDataset, columns: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
             other = pennon.dataset(uri)
             other.delete("id = 1")
             other.insert({"id": [50], "n": pa.array([3], pa.int32())})
-        add(table, *given)
+        return extend(table, columns)
 
-    monkeypatch.setattr(pennon.LanceDataset, "add_columns", later)
+    monkeypatch.setattr(pennon.LanceDataset, "with_new_columns", later)
     assert tuple(merge(spark, uri, wider).execute().first()) == (2, 1, 0, 1)
     expected = {at: {"id": at, **OLD} for at in range(ROWS)}
     assert rows(uri) == {**expected, 1: {"id": 1, **new(5, "x")}, 50: {"id": 50, **new(6, "y")}}
@@ -200,14 +200,14 @@ def test_a_replacement(spark: SparkSession, dataset: pennon.LanceDataset, wider:
         replace(wider, "id = = 1")
     with pytest.raises(AnalysisException, match="nope"):
         replace(wider, "nope = 1")
-    with pytest.raises(pennon.InvalidInputError, match="1 rows of the frame do not satisfy replace_where"):
+    with pytest.raises(pennon.InvalidInputError, match="1 rows of a batch do not satisfy replace_where"):
         replace(wider, "id = 1")
     with pytest.raises(Exception, match="no value for 50"):
         replace(wider.withColumn("more", failing("more")), "id IN (1, 50)")
     assert replace(wider.where("false"), "id = 77")["version"] == 2
     assert pennon.dataset(uri).schema.names == ["id", "n"]
     done = replace(wider, "id IN (1, 2, 50)")
-    assert (done["num_deleted_rows"], done["num_inserted_rows"], done["version"]) == (2, 2, 4)
+    assert (done["num_deleted_rows"], done["num_inserted_rows"], done["version"]) == (2, 2, 3)
     expected = {at: {"id": at, **OLD} for at in range(ROWS) if at != 2}
     assert rows(uri) == {**expected, 1: {"id": 1, **new(5, "x")}, 50: {"id": 50, **new(6, "y")}}
 
@@ -230,8 +230,38 @@ def test_a_stream(
     into(stream)
     expected = {at: {"id": at, **OLD} for at in range(ROWS)}
     assert rows(uri) == {**expected, 50: {"id": 50, **new(6, "y")}}
-    assert pennon.dataset(uri).version == 4
+    assert pennon.dataset(uri).version == 3
     write(wider.where("id = 1").withColumn("id", fn.lit(51).cast("long")), source, mode="append")
     into(spark.readStream.format("pennon").load(source))
     assert rows(uri)[51] == {"id": 51, **new(5, "x")}
+    assert pennon.dataset(uri).version == 4
+
+
+def test_what_a_stream_and_the_feed_show(
+    spark: SparkSession, dataset: pennon.LanceDataset, wider: DataFrame, uri: str, tmp_path: Path
+) -> None:
+    """Of versions that add columns together with rows, and of one that adds columns alone."""
+    write(wider.where("id = 50").select("id", "n", "more"), uri, mode="append", merge_schema=True)
+    dataset.checkout_latest()
+    dataset.add_columns({"double": "n * 2"})
+    write(wider.where("id = 50").selectExpr("id + 1 id", "n", "n fresh"), uri, mode="append", merge_schema=True)
     assert pennon.dataset(uri).version == 5
+    options = {"startingVersion": "3", "columns": "id, n, more, fresh"}
+    stream = spark.readStream.format("pennon").options(**options).load(uri)
+    sink = stream.writeStream.format("memory").queryName("new_columns").trigger(availableNow=True)
+    sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(120)
+    appended = sorted(tuple(row) for row in spark.table("new_columns").collect())
+    assert appended == [(50, 6, "y", None), (51, 6, None, 6)]
+
+    # A merge that updates a row is no append.
+    merge(spark, uri, wider.where("id = 1").select("id", "n", fn.lit(1).alias("late"))).execute()
+    sink = stream.writeStream.format("memory").queryName("new_columns_2").trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match=r"Version 6 .* made by a Merge, deleted or updated rows"):
+        sink.option("checkpointLocation", str(tmp_path / "checkpoint2")).start().awaitTermination(120)
+    changes = LanceTable.forPath(spark, uri).changes(6).select("_change_type", "id", "n", "late").collect()
+    assert sorted(tuple(row) for row in changes) == [
+        ("update_postimage", 1, 5, 1),
+        ("update_preimage", 1, 0, None),
+    ]
+    changes = LanceTable.forPath(spark, uri).changes(3, 3).select("_change_type", "id", "more").collect()
+    assert [tuple(row) for row in changes] == [("insert", 50, "y")]

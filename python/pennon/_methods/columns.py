@@ -18,6 +18,7 @@ from pennon.fragment import LanceFragment
 from pennon.udf import BatchUDF
 
 if TYPE_CHECKING:
+    from pennon._methods.base import DatasetT
     from pennon.types import AlterColumn, ReaderLike
 
 
@@ -127,6 +128,40 @@ class ColumnMethods(ScanMethods):
         self._native = add(
             self._native, transforms, self, self.get_fragments, read_columns, reader_schema, batch_size
         )
+
+    def with_new_columns(self: DatasetT, columns: pa.Field | list[pa.Field] | pa.Schema) -> DatasetT:
+        """This version with more columns, null in all rows, as a new object.
+
+        Nothing is committed. The first change of rows through the new object, an append, merge, update or delete,
+        commits the columns with it, in one version; so does a job that is planned on it. Every other change is
+        refused. After a conflict the change is made again on the newest version, with those of the columns that
+        this does not have.
+
+        Parameters
+        ----------
+        columns
+            Fields that may be null.
+
+        Raises
+        ------
+        pennon.AlreadyExistsError
+            A column exists, with the same type.
+        pennon.SchemaMismatchError
+            A column exists with another type.
+        pennon.InvalidInputError
+            A column is not nullable, or the object has such columns already.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"id": [1, 2]}, "memory://with-new-columns", mode="overwrite")
+        >>> extended = table.with_new_columns(pa.field("note", pa.string()))
+        >>> result = extended.merge_insert("id").when_matched_update_all().execute({"id": [2], "note": ["new"]})
+        >>> extended.version, extended.to_table().sort_by("id").to_pylist()
+        (2, [{'id': 1, 'note': None}, {'id': 2, 'note': 'new'}])
+        """
+        fields = [columns] if isinstance(columns, pa.Field) else columns
+        return self._like(_native.with_columns(self._native, pa.schema(fields)))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Change names, types, and whether columns may be null, and move to the new version.

@@ -44,6 +44,7 @@ from pennon._native._evolution import alter_columns as alter_columns
 from pennon._native._evolution import drop_columns as drop_columns
 from pennon._native._evolution import merge_columns as merge_columns
 from pennon._native._evolution import merge_columns_in_fragment as merge_columns_in_fragment
+from pennon._native._evolution import with_columns as with_columns
 from pennon._native._file import FileParts as FileParts
 from pennon._native._file import FileReader as FileReader
 from pennon._native._file import FileWriteOptions as FileWriteOptions
@@ -211,6 +212,7 @@ __all__ = [
     "verify",
     "verify_table",
     "version_refs",
+    "with_columns",
     "write",
     "write_uncommitted",
 ]

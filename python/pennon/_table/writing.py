@@ -88,7 +88,7 @@ def for_reader(
     if mode == "create" or (compatible_with is None and not replaces):
         return
     if table is None:
-        table = _existing(address, options)
+        table = existing(address, options)
     if table is None:
         return
     written = options["data_storage_version"] if mode == "overwrite" else None
@@ -99,7 +99,7 @@ def for_reader(
         _readers.check_version(asked, table.config.get(_readers.KEY))
 
 
-def _existing(address: str, options: _native.WriteOptions) -> _native.Dataset | None:
+def existing(address: str, options: _native.WriteOptions) -> _native.Dataset | None:
     """The table that a write will find."""
     try:
         return _native.Dataset.open(
@@ -211,6 +211,10 @@ def write_fragments(
     fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
     for fragment in fragments:
         fragment._stable_row_ids = enable_stable_row_ids
+    table = handle_of(dataset_uri)
+    if return_transaction and table is not None:
+        # With columns that only the handle has.
+        return Transaction._of(table.completed(transaction))
     return transaction if return_transaction else fragments
 
 

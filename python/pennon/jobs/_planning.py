@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._compaction import option_parts
+from pennon._options import strings
+from pennon._table.writing import existing, for_reader, native_options
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
@@ -92,17 +94,19 @@ def plan_append(
     tasks: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability | None = None,
+    compatible_with: str | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given rows to append.
 
     Parameters
     ----------
     table
-        A dataset, or a URI. Rows must fit the columns of this version.
+        A dataset, or a URI. Rows must fit the columns of this version, to which those of
+        [with_new_columns][pennon.LanceDataset.with_new_columns] belong.
     tasks
         Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
-    storage_options, durability
-        As in [write_dataset][pennon.write_dataset]; by default those of the dataset.
+    storage_options, durability, compatible_with
+        As in [write_dataset][pennon.write_dataset]; the first two are by default those of the dataset.
 
     Examples
     --------
@@ -114,6 +118,9 @@ def plan_append(
     >>> plan.commit(results).dataset.to_table()["a"].to_pylist()
     [1, 10, 11]
     """
+    if compatible_with is not None:
+        table, _ = opened_table(table, storage_options, durability, None)
+        for_reader(native_options(mode="append"), compatible_with, None, table.uri, table._native)
     return planned(table, {"append": {}}, tasks, None, storage_options, durability)
 
 
@@ -128,6 +135,8 @@ def plan_overwrite(
     enable_stable_row_ids: bool | None = None,
     enable_v2_manifest_paths: bool | None = None,
     data_storage_version: FileVersion | None = None,
+    compatible_with: str | None = None,
+    config: Mapping[str, str] | None = None,
 ) -> JobPlan:
     """Prepare tasks that are given the rows of a new table, or the whole new content of one.
 
@@ -141,8 +150,12 @@ def plan_overwrite(
         `create` if there must be no table yet.
     tasks
         Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
-    storage_options, durability, enable_stable_row_ids, enable_v2_manifest_paths, data_storage_version
+    storage_options, durability, enable_stable_row_ids, enable_v2_manifest_paths, data_storage_version,
+    compatible_with
         As in [write_dataset][pennon.write_dataset].
+        Data files of a table that exists keep their version, if none is given.
+    config
+        Entries of the table config, which the version has that the job commits.
 
     Examples
     --------
@@ -161,7 +174,12 @@ def plan_overwrite(
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
         data_storage_version=data_storage_version,
+        config=strings(config),
     )
+    found = existing(fspath(uri), request) if mode == "overwrite" else None
+    for_reader(request, compatible_with, enable_stable_row_ids, fspath(uri), found)
+    if found is not None and request["data_storage_version"] is None and found.data_storage_version not in ("0.1", "legacy"):
+        request["data_storage_version"] = found.data_storage_version
     return JobPlan(_native.JobPlan.new_table(fspath(uri), schema, tasks, request), connection)
 
 

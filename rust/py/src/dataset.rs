@@ -29,7 +29,7 @@ use crate::scan::{ColumnSelection, Scan, ScanRequest};
 use crate::schema::SchemaParts;
 use crate::session::Session;
 use crate::tags::Tags;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, TransactionObject};
 use crate::write::WriteRequest;
 
 /// New values by key; a key with `None` goes away.
@@ -240,6 +240,13 @@ impl Dataset {
         schema_to_py(py, &self.get(py)?.arrow_schema())
     }
 
+    /// Columns that the next change of rows commits.
+    #[getter]
+    fn uncommitted_columns<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let columns = self.0.look(|dataset| dataset.uncommitted_columns().cloned());
+        columns.map(|columns| schema_to_py(py, &columns)).transpose()
+    }
+
     #[getter]
     fn lance_schema(&self) -> SchemaParts {
         self.0.look(|dataset| dataset.schema().as_ref().clone().into())
@@ -432,6 +439,14 @@ impl Dataset {
         let params = request.options(py, dataset.commit_options().clone())?;
         let transaction = reader.run(py, |reader| dataset.insert_uncommitted(reader, params))?;
         Transaction::wrap(py, transaction)
+    }
+
+    /// A transaction on this version with the columns that are not committed.
+    fn completed(&self, py: Python<'_>, transaction: TransactionObject) -> PyResult<Transaction> {
+        let dataset = self.get(py)?;
+        let transaction: pennon_core::Result<_> = transaction.try_into();
+        let completed = transaction.and_then(|transaction| dataset.completed(transaction));
+        Transaction::wrap(py, completed.map_err(|error| to_py(py, &error))?)
     }
 
     /// A data file that was written elsewhere, and the number of its rows.

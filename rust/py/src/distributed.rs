@@ -45,6 +45,7 @@ pub(crate) fn commit_new(
 ) -> PyResult<Dataset> {
     let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
     let mode = request.mode(py)?;
+    let config = request.config.clone();
     let params = request.transaction_options(py)?;
     let written = decode(&written).and_then(|parts| {
         let mut all = WrittenFragments::empty(&arrow, params.create.file_version)?;
@@ -52,7 +53,8 @@ pub(crate) fn commit_new(
         Ok(all)
     });
     let written = written.map_err(|error| to_py(py, &error))?;
-    let commit = pennon_table::Dataset::commit_new(uri, written, mode, uuid, Metadata::new(), params);
+    let commit =
+        pennon_table::Dataset::commit_new(uri, (written, config), mode, uuid, Metadata::new(), params);
     run(py, commit).map(Dataset::wrap)
 }
 

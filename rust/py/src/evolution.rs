@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::arrow::Input;
 use crate::dataset::Dataset;
+use crate::error::to_py;
 use crate::fragment::FragmentParts;
 use crate::runtime::run;
 use crate::schema::SchemaParts;
@@ -52,6 +53,18 @@ pub(crate) fn add_nulls(py: Python<'_>, dataset: &Dataset, schema: &Bound<'_, Py
     let columns = NewColumns::Null(Schema::from_pyarrow_bound(schema)?.into());
     run(py, dataset.add_columns(columns, None))?;
     Ok(Dataset::wrap(dataset))
+}
+
+/// The version with columns that are null, which the next change of rows commits.
+#[pyfunction]
+pub(crate) fn with_columns(
+    py: Python<'_>,
+    dataset: &Dataset,
+    schema: &Bound<'_, PyAny>,
+) -> PyResult<Dataset> {
+    let dataset = dataset.get(py)?;
+    let columns = Schema::from_pyarrow_bound(schema)?.into();
+    dataset.with_columns(columns).map(Dataset::wrap).map_err(|error| to_py(py, &error))
 }
 
 /// Alters columns.

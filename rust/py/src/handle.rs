@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pennon_table::{ConnectOptions, Dataset, OpenOptions, VersionRef};
 use pyo3::prelude::*;
 
+use crate::error::to_py;
 use crate::runtime;
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl Handle {
 
     /// The handle as it is now, opened again after a fork.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Dataset> {
-        let (uri, options) = {
+        let (uri, options, columns) = {
             let state = self.lock();
             if state.pid == process::id() {
                 return Ok(state.dataset.clone());
@@ -42,9 +43,12 @@ impl Handle {
                 commit: state.dataset.commit_options().clone(),
                 ..OpenOptions::default()
             };
-            (state.dataset.uri().to_owned(), options)
+            (state.dataset.uri().to_owned(), options, state.dataset.uncommitted_columns().cloned())
         };
-        let fresh = runtime::run(py, Dataset::open(&uri, options))?;
+        let mut fresh = runtime::run(py, Dataset::open(&uri, options))?;
+        if let Some(columns) = columns {
+            fresh = fresh.with_columns(columns).map_err(|error| to_py(py, &error))?;
+        }
         self.set(fresh.clone());
         Ok(fresh)
     }

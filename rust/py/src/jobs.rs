@@ -84,10 +84,11 @@ impl JobPlan {
     ) -> PyResult<Self> {
         let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
         let must_create = request.mode(py)? == WriteMode::Create;
+        let config = request.config.clone();
         let create = request.transaction_options(py)?.create;
         let plan = || {
             let empty = WrittenFragments::empty(&arrow, create.file_version)?;
-            let table = NewTable { empty, create, must_create };
+            let table = NewTable { empty, create, must_create, config };
             jobs::JobPlan::new_table(uri, table, division(tasks, None)?)
         };
         plan().map(Self).map_err(|error| to_py(py, &error))
@@ -213,7 +214,9 @@ impl Task {
     /// Its rows, of a scan.
     fn scan(&self, py: Python<'_>, dataset: &Dataset) -> PyResult<Scan> {
         let dataset = dataset.get(py)?;
-        let options = self.0.scan_options(&dataset).map_err(|error| to_py(py, &error))?;
+        let pinned = self.0.pin.pinned(&dataset);
+        let planned = pinned.and_then(|dataset| Ok((self.0.scan_options(&dataset)?, dataset)));
+        let (options, dataset) = planned.map_err(|error| to_py(py, &error))?;
         Scan::of(py, dataset, options)
     }
 

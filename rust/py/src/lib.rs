@@ -130,6 +130,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::add_expressions, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_values, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::add_nulls, module)?)?;
+    module.add_function(wrap_pyfunction!(evolution::with_columns, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::alter_columns, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::drop_columns, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index, module)?)?;

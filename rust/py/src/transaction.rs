@@ -124,7 +124,13 @@ pub(crate) fn commit(
         (false, Some(_)) => CommitMode::Rebase,
     };
     let options = request.options(py, dataset)?;
-    let transaction = transaction.try_into().map_err(|error| to_py(py, &error))?;
+    let transaction: Result<_> = transaction.try_into();
+    let handle = dataset.map(|dataset| dataset.get(py)).transpose()?;
+    let transaction = transaction.and_then(|transaction| match &handle {
+        Some(handle) => handle.completed(transaction),
+        None => Ok(transaction),
+    });
+    let transaction = transaction.map_err(|error| to_py(py, &error))?;
     run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, options)).map(Dataset::wrap)
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct WriteRequest {
     data_storage_version: Option<String>,
     enable_stable_row_ids: bool,
     enable_v2_manifest_paths: bool,
-    config: BTreeMap<String, String>,
+    pub(crate) config: BTreeMap<String, String>,
     initial_bases: Vec<BasePathParts>,
     target_bases: Option<Vec<String>>,
     target_all_bases: Option<bool>,

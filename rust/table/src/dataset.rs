@@ -280,12 +280,16 @@ impl Dataset {
         Ok(self.on(snapshot))
     }
 
-    /// Moves this handle to the newest version.
+    /// Moves this handle to the newest version, with those of its uncommitted columns that this does not have.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn checkout_latest(&mut self) -> Result<()> {
         let Newest { snapshot, corruption } =
             find_newest(&self.snapshot.store, self.session(), Some(&self.snapshot)).await?;
+        let columns = self.uncommitted_columns().cloned();
         self.move_to(snapshot);
+        if let Some(columns) = columns.filter(|_| self.uncommitted_columns().is_none()) {
+            *self = self.with_missing_columns(&columns)?;
+        }
         self.corruption = corruption.map(Arc::from);
         Ok(())
     }

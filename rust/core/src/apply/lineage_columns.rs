@@ -50,13 +50,11 @@ pub fn needed_lineage_columns(
                     needed.insert(id, Sequences::LastUpdated);
                 }
             }
-            let has_old_ids = |f: &Fragment| match &f.row_ids {
-                Some(LineageSource::Inline(bytes)) => {
-                    RowIdSequence::decode(bytes).is_ok_and(|ids| !ids.is_empty())
-                }
-                _ => false,
-            };
-            update.new_fragments.iter().any(|f| f.created_at.is_none() && has_old_ids(f))
+            update.new_fragments.iter().any(looks_up_versions)
+        }
+        Operation::Merge(merge) => {
+            let is_new = |fragment: &&Fragment| Some(fragment.id.0) > current.max_fragment_id;
+            merge.fragments.iter().filter(is_new).any(looks_up_versions)
         }
         Operation::Rewrite(rewrite) => {
             let mut new = rewrite.groups.iter().flat_map(|group| &group.new_fragments);
@@ -69,4 +67,13 @@ pub fn needed_lineage_columns(
         needed.extend(in_columns.map(|fragment| (fragment.id, Sequences::All)));
     }
     Ok(needed)
+}
+
+/// Whether the versions that made the rows of a new fragment are those of rows with the same ids.
+fn looks_up_versions(new: &Fragment) -> bool {
+    let has_old_ids = match &new.row_ids {
+        Some(LineageSource::Inline(bytes)) => RowIdSequence::decode(bytes).is_ok_and(|ids| !ids.is_empty()),
+        _ => false,
+    };
+    new.created_at.is_none() && has_old_ids
 }

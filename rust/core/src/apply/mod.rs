@@ -126,7 +126,7 @@ fn change(
         }
         Operation::CreateIndex(create) => create_index::apply(create, &next, &mut indices, context)?,
         Operation::Rewrite(rewrite) => rewrite::apply(rewrite, current, &mut next, &mut indices, context)?,
-        Operation::Merge(merge) => merge::apply(merge, current, &mut next, &mut indices)?,
+        Operation::Merge(merge) => merge::apply(merge, current, &mut next, &mut indices, context)?,
         Operation::Restore(restore) => return restore::apply(restore, current, context),
         Operation::ReserveFragments(reserve) => reserve_fragments::apply(*reserve, &mut next)?,
         Operation::Update(update) => update::apply(update, current, &mut next, &mut indices, context)?,

@@ -45,18 +45,8 @@ pub(super) fn apply(
         Ok(edited)
     })?;
     let changed = || removed.iter().copied().chain(updated.iter().map(|f| f.id));
-    let mut new = fragments::number(next, &update.new_fragments)?;
-    let mut moved = Vec::new();
-    if stable {
-        let mut origins = Origins::new(current, changed(), context.inline_lineage);
-        for fragment in &mut new {
-            if has_all_ids(fragment)? {
-                moved.push(fragment.id);
-            }
-            set_lineage(fragment, version, &mut next.next_row_id, &mut origins)?;
-        }
-    }
-    fragments::insert(next, new);
+    let new = update.new_fragments.iter().map(|new| Fragment { last_updated_at: None, ..new.edit() });
+    let moved = add(next, &new.collect::<Vec<_>>(), current, changed(), context)?;
     let changed_ids = updated.iter().map(|f| f.id.0).collect();
     if update.fields_modified.is_empty() {
         indices::uncover_rewritten(entries, current, next, &changed_ids)?;
@@ -71,6 +61,31 @@ pub(super) fn apply(
     }
     indices::retain(entries, next);
     Ok(())
+}
+
+/// Adds fragments with rows that moved to them, whose ids they have, and with new rows after these; gives those that
+/// have only rows that moved. `from`: fragments that these rows were in, probably. Rows whose last-updated-at versions
+/// are not known were changed in this version.
+pub(super) fn add(
+    next: &mut Manifest,
+    new: &[Fragment],
+    current: &Manifest,
+    from: impl Iterator<Item = FragmentId>,
+    context: &ApplyContext<'_>,
+) -> Result<Vec<FragmentId>> {
+    let mut new = fragments::number(next, new)?;
+    let mut moved = Vec::new();
+    if next.has_stable_row_ids() {
+        let mut origins = Origins::new(current, from, context.inline_lineage);
+        for fragment in &mut new {
+            if has_all_ids(fragment)? {
+                moved.push(fragment.id);
+            }
+            set_lineage(fragment, next.version, &mut next.next_row_id, &mut origins)?;
+        }
+    }
+    fragments::insert(next, new);
+    Ok(moved)
 }
 
 /// Whether a changed fragment has a column with the last-updated-at versions of the version that is made. If not
@@ -133,6 +148,8 @@ fn set_lineage(
         created.push(fragment.physical_rows.saturating_sub(created.len()), version);
         fragment.created_at = Some(LineageSource::Inline(created.encode()));
     }
-    lineage::touch_all(fragment, version);
+    if fragment.last_updated_at.is_none() {
+        lineage::touch_all(fragment, version);
+    }
     Ok(())
 }

@@ -1,7 +1,12 @@
 //! Merge (105).
 
-use crate::manifest::Fragment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Operation;
+use crate::manifest::{Fragment, Manifest};
 use crate::schema::Schema;
+use crate::{Error, FragmentId, Result};
 
 /// Changes columns: the whole new fragment list and schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,4 +17,51 @@ pub struct Merge {
     pub schema: Schema,
     /// Whether no column became non-nullable.
     pub preserves_nullability: bool,
+}
+
+impl Merge {
+    /// What an append, a delete or an update of rows does to a version, together with a schema that has more columns.
+    ///
+    /// Errors: `Unsupported` for other operations, and for an update that changes rows where they are.
+    pub fn with_rows(current: &Manifest, schema: Schema, operation: Operation) -> Result<Self> {
+        let (removed, updated, new) = match operation {
+            Operation::Append(append) => (Vec::new(), Vec::new(), append.fragments),
+            Operation::Delete(delete) => (delete.deleted_fragment_ids, delete.updated_fragments, Vec::new()),
+            Operation::Update(update)
+                if update.fields_modified.is_empty()
+                    && update.updated_offsets.is_empty()
+                    && update.updated_offset_bitmaps.is_empty()
+                    && update.compacted_sstables.is_empty() =>
+            {
+                (update.removed_fragment_ids, update.updated_fragments, update.new_fragments)
+            }
+            other => {
+                return Err(Error::unsupported(format!(
+                    "{} cannot add columns in the same version: expected an append, a delete, or an update that writes \
+                     whole rows",
+                    other.name()
+                )));
+            }
+        };
+        let removed: BTreeSet<FragmentId> = removed.into_iter().collect();
+        let mut updated: BTreeMap<FragmentId, Fragment> = updated.into_iter().map(|f| (f.id, f)).collect();
+        let present = current.fragments.decode_all().filter(|fragment| !removed.contains(&fragment.id));
+        let mut fragments: Vec<Fragment> =
+            present.map(|f| updated.remove(&f.id).unwrap_or_else(|| Arc::unwrap_or_clone(f))).collect();
+        if let Some(id) = updated.into_keys().next() {
+            return Err(Error::retryable_conflict(format!(
+                "fragment {id}, which is changed, is not in version {}",
+                current.version
+            )));
+        }
+        let mut next = current.max_fragment_id.map_or(Some(0), |max| max.checked_add(1));
+        for fragment in new {
+            let id =
+                next.ok_or_else(|| Error::unsupported("all 2^32 fragment ids of the table are used up"))?;
+            next = id.checked_add(1);
+            // The commit finds out when rows that moved were made, and changes all of these.
+            fragments.push(Fragment { id: FragmentId(id), last_updated_at: None, ..fragment.edit() });
+        }
+        Ok(Self { fragments, schema, preserves_nullability: true })
+    }
 }

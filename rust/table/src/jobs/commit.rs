@@ -65,13 +65,15 @@ impl JobPlan {
             let num_rows = all.rows;
             let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
             let options = TransactionOptions { create: table.create, ..options };
-            let commit = Dataset::commit_new(&self.pin.uri, all, mode, Some(uuid), properties, options);
+            let config = table.config.clone();
+            let commit =
+                Dataset::commit_new(&self.pin.uri, (all, config), mode, Some(uuid), properties, options);
             return Ok(JobReport { dataset: commit.await?, num_rows, merged: None, verified: None });
         }
         let Some(dataset) = dataset else {
             return Err(Error::internal("a job was committed without its table"));
         };
-        self.pin.check(dataset.snapshot())?;
+        let dataset = &self.pin.pinned(dataset)?;
         if let Work::Verify = &self.work {
             let mut report = dataset.verify(Depth::Rows).await?;
             let num_rows = results.iter().map(TaskResult::num_rows).sum();
@@ -195,7 +197,7 @@ impl JobPlan {
     /// Errors: `InvalidInput` for results as in [`Self::commit`], for a job that makes a table, and for a predicate or an
     /// expression that does not fit the newest version any more.
     pub fn renew(&self, read: &Dataset, newest: &Dataset, results: Vec<TaskResult>) -> Result<Self> {
-        self.pin.check(read.snapshot())?;
+        let read = &self.pin.pinned(read)?;
         let results = self.one_of_each(results)?;
         let is_renewable = match &self.work {
             Work::Scan(_) | Work::Append | Work::Overwrite(_) => false,
@@ -214,6 +216,12 @@ impl JobPlan {
                 self.pin.uuid, self.pin.version
             )));
         }
+        let newest = &match &self.pin.columns {
+            Some(columns) if newest.uncommitted_columns().is_none() => {
+                newest.with_missing_columns(columns)?
+            }
+            _ => newest.clone(),
+        };
         self.work.check(newest)?;
         let pin = Pin { uuid: self.pin.uuid.clone(), ..Pin::of(newest.snapshot()) };
         if let Work::Merge(_) = &self.work {

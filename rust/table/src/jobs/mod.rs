@@ -24,6 +24,7 @@ mod work;
 
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Timestamp};
@@ -55,6 +56,8 @@ pub struct Pin {
     pub made_at: Timestamp,
     /// Identifies the transaction: committing again gives the version that the first commit made.
     pub uuid: String,
+    /// Columns that the table gets with what the job commits: see [`Dataset::with_columns`].
+    pub columns: Option<SchemaRef>,
 }
 
 impl Pin {
@@ -64,14 +67,21 @@ impl Pin {
             version: snapshot.version(),
             made_at: snapshot.manifest.timestamp,
             uuid: runtime::uuid().to_string(),
+            columns: snapshot.uncommitted().map(|uncommitted| Arc::clone(&uncommitted.columns)),
         }
     }
 
-    /// Errors: `InvalidInput` unless the snapshot is what was pinned.
-    fn check(&self, snapshot: &Snapshot) -> Result<()> {
+    /// The version that was pinned, with the columns of the job. Errors: `InvalidInput` for another version.
+    pub fn pinned(&self, dataset: &Dataset) -> Result<Dataset> {
+        let snapshot = dataset.snapshot();
         let found = (snapshot.version(), snapshot.manifest.timestamp);
         if found == (self.version, self.made_at) {
-            return Ok(());
+            return match &self.columns {
+                Some(columns) if dataset.uncommitted_columns().is_none() => {
+                    dataset.with_columns(Arc::clone(columns))
+                }
+                _ => Ok(dataset.clone()),
+            };
         }
         let text = |(version, at): (Version, Timestamp)| {
             format!("version {version}, made {}.{:09} seconds after 1970", at.seconds, at.nanos)
@@ -222,6 +232,7 @@ impl JobPlan {
             version: Version(0),
             made_at: Timestamp { seconds: 0, nanos: 0 },
             uuid: runtime::uuid().to_string(),
+            columns: None,
         };
         Ok(Self {
             pin,

@@ -24,7 +24,7 @@ impl Task {
     ///
     /// Errors: `InvalidInput` unless it belongs to such a job on this version.
     pub fn scan_options(&self, dataset: &Dataset) -> Result<ScanOptions> {
-        self.pin.check(dataset.snapshot())?;
+        self.pin.pinned(dataset)?;
         match &self.work {
             Work::Scan(scan) => scan.options(Some(self.slices.clone())),
             Work::ChangeRows(work) => match &work.scan {
@@ -44,7 +44,7 @@ impl Task {
     /// reading and writing. Files that were written are removed then.
     #[instrument(level = "debug", skip_all, fields(table = dataset.uri(), task = self.number, of = self.of))]
     pub async fn run(&self, dataset: &Dataset) -> Result<TaskResult> {
-        self.pin.check(dataset.snapshot())?;
+        let dataset = &self.pin.pinned(dataset)?;
         match &self.work {
             Work::Delete { predicate } => {
                 let rows = dataset.matching_rows(predicate, Some(self.slices.clone())).await?;
@@ -98,13 +98,10 @@ impl Task {
         data: BatchReader,
         mut params: WriteOptions,
     ) -> Result<TaskResult> {
-        let written = match (&self.work, dataset) {
-            (Work::Append, Some(dataset)) => {
-                self.pin.check(dataset.snapshot())?;
-                dataset.write_fragments(data, &params).await?
-            }
+        let pinned = dataset.map(|dataset| self.pin.pinned(dataset)).transpose()?;
+        let written = match (&self.work, &pinned) {
+            (Work::Append, Some(dataset)) => dataset.write_fragments(data, &params).await?,
             (Work::Merge(merge), Some(dataset)) => {
-                self.pin.check(dataset.snapshot())?;
                 check_columns(&merge.source, &data.schema())?;
                 let (options, shares) = (merge.options(), self.of.unwrap_or(1));
                 let merge = dataset.write_merged(data, &merge.clauses, &options, &params, shares);
@@ -112,7 +109,6 @@ impl Task {
                 return Ok(TaskResult { merged: Some(part), ..TaskResult::of(self, rows, Some(written)) });
             }
             (Work::ChangeRows(work), Some(dataset)) => {
-                self.pin.check(dataset.snapshot())?;
                 check_columns(&work.changes, &data.schema())?;
                 let done =
                     dataset.write_changes(data, &work.columns(), &params, self.of.unwrap_or(1)).await?;
@@ -127,7 +123,6 @@ impl Task {
                 return Ok(TaskResult { merged: Some(part), ..result });
             }
             (Work::AddColumns(columns), Some(dataset)) => {
-                self.pin.check(dataset.snapshot())?;
                 let fragments = self.fragments(dataset)?;
                 let written = match columns.as_ref() {
                     ColumnsWork::Values(schema) => {
@@ -143,7 +138,6 @@ impl Task {
                 return Ok(self.with_columns(dataset, written));
             }
             (Work::UpdateColumns(join), Some(dataset)) => {
-                self.pin.check(dataset.snapshot())?;
                 check_columns(&join.source, &data.schema())?;
                 let ids = self.fragment_ids();
                 let written = dataset.write_columns_by_key(&ids, data, &join.left_on, &join.right_on, false);
@@ -223,7 +217,7 @@ impl Task {
         match (&self.work, self.of) {
             (Work::Merge(merge), Some(of)) => {
                 check_columns(&merge.source, &source.schema())?;
-                parts::part_of(dataset.snapshot(), &merge.clauses, source, self.number, of)
+                parts::part_of(self.pin.pinned(dataset)?.snapshot(), &merge.clauses, source, self.number, of)
             }
             (Work::Merge(_), None) => Err(Error::invalid_input(
                 "The source of a merge can be divided among its tasks only if the plan says how many there are",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use pennon_core::schema::Schema;
+use pennon_core::schema::{Metadata, Schema};
 use pennon_core::{Error, Result};
 
 use super::divide::Unit;
@@ -204,14 +204,16 @@ pub struct NewTable {
     pub create: CreateOptions,
     /// Whether there must be no table yet.
     pub must_create: bool,
+    /// Entries of its config.
+    pub config: Metadata,
 }
 
 impl Eq for NewTable {}
 
 impl PartialEq for NewTable {
     fn eq(&self, other: &Self) -> bool {
-        (&self.empty.schema, self.create, self.must_create)
-            == (&other.empty.schema, other.create, other.must_create)
+        (&self.empty.schema, self.create, self.must_create, &self.config)
+            == (&other.empty.schema, other.create, other.must_create, &other.config)
     }
 }
 

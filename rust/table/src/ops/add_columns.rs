@@ -127,7 +127,7 @@ impl Dataset {
     }
 }
 
-fn all_nullable(fields: &[Field], first: FieldId) -> Result<()> {
+pub(super) fn all_nullable(fields: &[Field], first: FieldId) -> Result<()> {
     fields.iter().try_for_each(|field| match field.id >= first {
         true if field.nullable => Ok(()),
         true => Err(Error::invalid_input(format!(

@@ -132,17 +132,17 @@ impl Dataset {
         uuid: Option<String>,
         properties: Metadata,
     ) -> Result<()> {
-        self.commit_operation(written.overwrite(), uuid, properties).await
+        self.commit_operation(written.overwrite(Metadata::new()), uuid, properties).await
     }
 
     /// Commits fragments from [`Self::write_new_fragments`] as a new table, or in mode overwrite as the next version
-    /// of one that exists. Idempotent by uuid.
+    /// of one that exists, with entries of the table config. Idempotent by uuid.
     ///
     /// Errors: `AlreadyExists` in mode create, `InvalidInput` for mode append.
     #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn commit_new(
         uri: &str,
-        written: WrittenFragments,
+        (written, config): (WrittenFragments, Metadata),
         mode: WriteMode,
         uuid: Option<String>,
         properties: Metadata,
@@ -160,7 +160,8 @@ impl Dataset {
             _ => None,
         };
         let read_version = newest.as_ref().map_or(Version(0), |newest| newest.version());
-        let transaction = staged::transaction(read_version, uuid, properties, written.overwrite());
+        config::check_values(&config)?;
+        let transaction = staged::transaction(read_version, uuid, properties, written.overwrite(config));
         let snapshot = match newest {
             Some(newest) => match commit::find_repeated(&newest, &transaction).await? {
                 Some(done) => done,

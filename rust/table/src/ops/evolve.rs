@@ -24,7 +24,7 @@ impl Dataset {
         written: Vec<Fragment>,
         preserves_nullability: bool,
     ) -> Result<()> {
-        let merge = self.with_columns(schema, written, preserves_nullability);
+        let merge = self.merge_of(schema, written, preserves_nullability);
         self.commit_change(merge).await
     }
 
@@ -38,11 +38,11 @@ impl Dataset {
         properties: Metadata,
     ) -> Result<()> {
         let preserves = preserves_nullability(self.schema(), &schema);
-        self.commit_theirs(self.with_columns(schema, written, preserves), uuid, properties).await
+        self.commit_theirs(self.merge_of(schema, written, preserves), uuid, properties).await
     }
 
     /// All fragments, of which some have a new file as their last, under another schema.
-    fn with_columns(&self, schema: Schema, written: Vec<Fragment>, preserves_nullability: bool) -> Operation {
+    fn merge_of(&self, schema: Schema, written: Vec<Fragment>, preserves_nullability: bool) -> Operation {
         let mut fragments: Vec<Fragment> =
             self.manifest().fragments.decode_all().map(Arc::unwrap_or_clone).collect();
         for new in written {

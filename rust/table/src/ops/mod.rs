@@ -33,6 +33,7 @@ pub mod seal;
 mod spill;
 pub mod update;
 pub mod verify;
+mod with_columns;
 mod write;
 
 use std::future::Future;
@@ -61,6 +62,10 @@ pub(crate) async fn publish(
     change: StagedChange,
     options: &CommitOptions,
 ) -> CommitOutcome {
+    let (base, change) = match with_columns::complete(base, change).await {
+        Ok(complete) => complete,
+        Err(error) => return CommitOutcome::NotCommitted(error),
+    };
     let outcome = crate::commit::commit(base, change, options).await;
     if let CommitOutcome::Committed(snapshot, _) = &outcome {
         cleanup::after_commit(Arc::clone(snapshot)).await;

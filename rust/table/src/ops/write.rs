@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::BasePath;
+use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
 use pennon_datafile::check_writable;
@@ -107,14 +108,15 @@ impl Dataset {
                 let written = new_fragments(placement.clone(), version, data, &params).await?;
                 let written = written.arrived(&placement).await?;
                 let mut transaction = written.transaction(Version(0), &params);
-                set_up(&mut transaction, &params, bases);
+                set_up(&mut transaction, bases);
                 Ok(transaction)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Writes the files of [`Self::insert`] and gives the transaction that would commit them on top of this version.
+    /// Writes the files of [`Self::insert`] and gives the transaction that would commit them on top of this version: if
+    /// that has columns which are not committed, [`Self::completed`].
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn insert_uncommitted(&self, data: BatchReader, params: WriteOptions) -> Result<Transaction> {
         let written = self.write_files(data, &params).await?.arrived(&self.placement(&params)?).await?;
@@ -159,7 +161,9 @@ impl WrittenFragments {
             WriteMode::Append if read_version != Version(0) => {
                 Operation::Append(Append { fragments: self.fragments.clone() })
             }
-            _ => self.overwrite(),
+            // A table that is overwritten keeps its config.
+            WriteMode::Overwrite if read_version != Version(0) => self.overwrite(Metadata::new()),
+            _ => self.overwrite(params.config.clone()),
         };
         staged::transaction(read_version, params.uuid.clone(), params.transaction_properties(), operation)
     }
@@ -188,7 +192,7 @@ async fn create(
     let written = written.arrived(&placement).await?;
     let mut transaction = written.transaction(Version(0), &params);
     let has_bases = !bases.is_empty();
-    set_up(&mut transaction, &params, bases);
+    set_up(&mut transaction, bases);
     let change = StagedChange::placed(&placement, transaction);
     // The files of an append or overwrite stay if somebody else creates the table meanwhile.
     let (owned, kept) = match params.mode {
@@ -252,9 +256,8 @@ async fn append_to_other(
 }
 
 /// What only a table that is created gets.
-fn set_up(transaction: &mut Transaction, params: &WriteOptions, bases: Vec<BasePath>) {
+fn set_up(transaction: &mut Transaction, bases: Vec<BasePath>) {
     if let Operation::Overwrite(overwrite) = &mut transaction.operation {
         overwrite.initial_bases = bases;
-        overwrite.config_upserts = (!params.config.is_empty()).then(|| params.config.clone());
     }
 }

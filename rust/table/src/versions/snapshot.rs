@@ -15,6 +15,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{DataFile, DeletionFile, Fragment, IndexMetadata, Manifest, ManifestFile, Tail};
 use pennon_core::rows::RowIdIndex;
+use pennon_core::schema::Schema;
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{Ahead, FileReader, deletion_file};
 use tokio::sync::OnceCell;
@@ -37,6 +38,15 @@ pub(crate) struct ManifestSource {
     pub(crate) tail: Bytes,
 }
 
+/// Columns that a snapshot has and its version does not: the next change of rows commits them.
+#[derive(Debug, Clone)]
+pub(crate) struct UncommittedColumns {
+    /// The version.
+    pub(crate) version: Arc<Snapshot>,
+    /// The columns.
+    pub(crate) columns: SchemaRef,
+}
+
 /// One version of a table.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -46,6 +56,7 @@ pub struct Snapshot {
     pub manifest: Arc<Manifest>,
     session: Arc<Session>,
     source: Arc<ManifestSource>,
+    uncommitted: Option<UncommittedColumns>,
     row_ids: RowIds,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     arrow_schema: OnceLock<SchemaRef>,
@@ -66,12 +77,38 @@ impl Snapshot {
             manifest,
             session,
             source: source.into(),
+            uncommitted: None,
             row_ids: RowIds::default(),
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
             data_bytes: OnceLock::new(),
             whole_rows: OnceLock::new(),
         })
+    }
+
+    /// The version with another schema, which has more columns: these are null in all rows.
+    pub(crate) fn with_columns(self: &Arc<Self>, schema: Schema, columns: SchemaRef) -> Arc<Self> {
+        let manifest = Manifest { schema: Arc::new(schema), ..self.manifest.as_ref().clone() };
+        let uncommitted = UncommittedColumns { version: Arc::clone(self), columns };
+        let snapshot = Self {
+            store: Arc::clone(&self.store),
+            manifest: Arc::new(manifest),
+            session: Arc::clone(&self.session),
+            source: Arc::clone(&self.source),
+            uncommitted: Some(uncommitted),
+            row_ids: RowIds::default(),
+            indices: OnceCell::new(),
+            arrow_schema: OnceLock::new(),
+            data_bytes: OnceLock::new(),
+            whole_rows: OnceLock::new(),
+        };
+        snapshot.follow(self);
+        Arc::new(snapshot)
+    }
+
+    /// Columns that the version does not have.
+    pub(crate) fn uncommitted(&self) -> Option<&UncommittedColumns> {
+        self.uncommitted.as_ref()
     }
 
     /// The version.

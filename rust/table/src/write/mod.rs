@@ -199,11 +199,11 @@ impl WrittenFragments {
     }
 
     /// The operation that makes them the whole content of a table.
-    pub(crate) fn overwrite(&self) -> Operation {
+    pub(crate) fn overwrite(&self, config: Metadata) -> Operation {
         Operation::Overwrite(Overwrite {
             fragments: self.fragments.clone(),
             schema: self.schema.clone(),
-            config_upserts: None,
+            config_upserts: (!config.is_empty()).then_some(config),
             initial_bases: Vec::new(),
         })
     }

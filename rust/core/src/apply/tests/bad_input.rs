@@ -138,8 +138,14 @@ fn columns() {
         |fragments, schema| Operation::Merge(Merge { fragments, schema, preserves_nullability: true });
     refused(merge(vec![fragment(0)], doubled), ErrorKind::InvalidInput, "taken by another field");
     refused(merge(vec![fragment(0), fragment(0)], schema.clone()), ErrorKind::InvalidInput, "more than once");
-    let unknown = Fragment { id: FragmentId(99), ..fragment(0) };
-    refused(merge(vec![unknown], schema), AGAIN, "fragment 99");
+    let longer = Fragment { physical_rows: 50, ..fragment(0) };
+    refused(merge(vec![longer], schema.clone()), ErrorKind::InvalidInput, "50 rows");
+    // A fragment that the table had once; one with an id that it never handed out is new.
+    let current = current();
+    let ids: Vec<u32> = current.fragments.ids().map(|id| id.0).collect();
+    let gone = (0..current.max_fragment_id.unwrap()).find(|id| !ids.contains(id)).unwrap();
+    let gone = Fragment { id: FragmentId(gone), ..fragment(0) };
+    refused(merge(vec![gone], schema), AGAIN, "which is not in the version before");
 }
 
 #[test]

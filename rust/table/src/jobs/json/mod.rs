@@ -20,6 +20,7 @@ use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::Timestamp;
+use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result, Version};
 use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
@@ -44,6 +45,9 @@ struct PinJson {
     version: u64,
     made_at: (i64, u32),
     uuid: String,
+    /// See [`columns_json`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    columns: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,6 +94,8 @@ struct TableJson {
     enable_v2_manifest_paths: bool,
     data_storage_version: Option<String>,
     must_create: bool,
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    config: Metadata,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -159,7 +165,7 @@ impl JobPlan {
         let slices = |task: &Vec<FragmentSlice>| task.iter().map(Into::into).collect();
         write(&PlanJson {
             pennon_job: FORMAT,
-            job: (&self.pin).into(),
+            job: (&self.pin).try_into()?,
             work: (&self.work).try_into()?,
             tasks: self.tasks.as_ref().map(|tasks| tasks.iter().map(slices).collect()),
             done: self.done.iter().map(TryInto::try_into).collect::<Result<_>>()?,
@@ -171,7 +177,7 @@ impl JobPlan {
         let json: PlanJson = read_job(text, "plan")?;
         let slices = |task: Vec<SliceJson>| task.into_iter().map(Into::into).collect();
         Ok(Self {
-            pin: json.job.into(),
+            pin: json.job.try_into()?,
             work: json.work.try_into()?,
             tasks: json.tasks.map(|tasks| tasks.into_iter().map(slices).collect()),
             done: json.done.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
@@ -184,7 +190,7 @@ impl Task {
     pub fn to_json(&self) -> Result<String> {
         write(&TaskJson {
             pennon_job: FORMAT,
-            job: (&self.pin).into(),
+            job: (&self.pin).try_into()?,
             work: (&self.work).try_into()?,
             task: self.number,
             of: self.of,
@@ -196,7 +202,7 @@ impl Task {
     pub fn from_json(text: &str) -> Result<Self> {
         let json: TaskJson = read_job(text, "task")?;
         Ok(Self {
-            pin: json.job.into(),
+            pin: json.job.try_into()?,
             work: json.work.try_into()?,
             number: json.task,
             of: json.of,
@@ -249,18 +255,24 @@ fn written(text: &str, what: &str) -> Result<WrittenFragments> {
     decoded.map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))
 }
 
-impl From<&Pin> for PinJson {
-    fn from(pin: &Pin) -> Self {
-        let Pin { uri, version, made_at, uuid } = pin.clone();
-        Self { uri, version: version.0, made_at: (made_at.seconds, made_at.nanos), uuid }
+impl TryFrom<&Pin> for PinJson {
+    type Error = Error;
+
+    fn try_from(pin: &Pin) -> Result<Self> {
+        let Pin { uri, version, made_at, uuid, columns } = pin.clone();
+        let columns = columns.as_deref().map(columns_json).transpose()?;
+        Ok(Self { uri, version: version.0, made_at: (made_at.seconds, made_at.nanos), uuid, columns })
     }
 }
 
-impl From<PinJson> for Pin {
-    fn from(json: PinJson) -> Self {
+impl TryFrom<PinJson> for Pin {
+    type Error = Error;
+
+    fn try_from(json: PinJson) -> Result<Self> {
         let (seconds, nanos) = json.made_at;
         let made_at = Timestamp { seconds, nanos };
-        Self { uri: json.uri, version: Version(json.version), made_at, uuid: json.uuid }
+        let columns = json.columns.as_deref().map(columns_of).transpose()?;
+        Ok(Self { uri: json.uri, version: Version(json.version), made_at, uuid: json.uuid, columns })
     }
 }
 
@@ -324,6 +336,7 @@ impl TryFrom<&Work> for WorkJson {
                 enable_v2_manifest_paths: table.create.enable_v2_manifest_paths,
                 data_storage_version: table.create.file_version.map(|version| version.to_string()),
                 must_create: table.must_create,
+                config: table.config.clone(),
             }),
             Work::Delete { predicate } => Self::Delete { predicate: predicate.to_string() },
             Work::Update { assignments, predicate } => Self::Update {
@@ -358,6 +371,7 @@ impl TryFrom<WorkJson> for Work {
                         .transpose()?,
                 },
                 must_create: table.must_create,
+                config: table.config,
             })),
             WorkJson::Delete { predicate } => Self::Delete { predicate: predicate.into() },
             WorkJson::Update { assignments, predicate } => {

@@ -161,7 +161,7 @@ impl Dataset {
     ) -> Result<(Transaction, MergeResult)> {
         let staged = self.stage_merge(source, clauses, options).await?;
         let result = staged.result;
-        Ok((staged.into_change()?.into_transaction().await?, result))
+        Ok((self.completed(staged.into_change()?.into_transaction().await?)?, result))
     }
 
     /// What a merge of a source with these columns, those of the table without any, would do: a line for each step.

@@ -199,6 +199,8 @@ impl JoinedMerge {
         match self.merge.clauses.write_mode {
             MergeWriteMode::RewriteColumns => true,
             MergeWriteMode::RewriteRows => false,
+            // A change of columns in place cannot be committed with new ones.
+            MergeWriteMode::Auto if self.merge.base.uncommitted_columns().is_some() => false,
             MergeWriteMode::Auto => {
                 columns::pays(self.merge.base.snapshot(), &self.merge.plan, &self.found.pairs)
             }

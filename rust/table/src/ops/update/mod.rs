@@ -219,6 +219,8 @@ impl Dataset {
         match options.mode {
             Some(UpdateMode::RewriteColumns) => fits().map(|()| UpdateMode::RewriteColumns),
             Some(UpdateMode::RewriteRows) => Ok(UpdateMode::RewriteRows),
+            // A change of columns in place cannot be committed with new ones.
+            None if self.uncommitted_columns().is_some() => Ok(UpdateMode::RewriteRows),
             None => {
                 let bytes = |fields: &[Field]| scan::bytes_per_row(&fragments, fields);
                 let cost = Cost {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use arrow_schema::{DataType, Field, Schema};
 use pennon_core::manifest::BasePath;
 use pennon_core::{Error, ErrorKind};
 use pennon_table::{CommitOptions, Dataset, Durability, OpenOptions, VersionRef, WriteOptions};
@@ -23,6 +24,8 @@ pub(super) struct World {
     /// The address below which the table and its clones are.
     pub(super) root: String,
     pub(super) lines: Vec<Line>,
+    /// A column that verbs add together with their change.
+    pub(super) new_column: Option<String>,
     pub(super) counts: Counts,
 }
 
@@ -99,7 +102,8 @@ impl World {
         let found = check::state(&newest).await?;
         line.made(&Effect::Overwrite(rows), 0, newest, found)?;
         let counts = Counts::default();
-        Ok(Self { store, next_cut: None, was_cut: false, root, lines: vec![line], counts })
+        let lines = vec![line];
+        Ok(Self { store, next_cut: None, was_cut: false, root, lines, new_column: None, counts })
     }
 
     pub(super) async fn run(&mut self, step: &Step) -> Result<(), String> {
@@ -133,6 +137,14 @@ impl World {
         let mut handle = line.handle(step).clone();
         let read = handle.version().0;
         let is_older = read < line.newest.version().0;
+        let effect = match self.new_column.clone() {
+            None => effect.clone(),
+            Some(name) => {
+                let column = Field::new(&name, DataType::Int64, true);
+                handle = handle.with_columns(Arc::new(Schema::new(vec![column]))).map_err(text)?;
+                Effect::WithColumn(name, Box::new(effect.clone()))
+            }
+        };
         let (result, is_cut) = self.cut(step, verb(&mut handle)).await;
         let line = self.line(at)?;
         let newest = line.reopened(is_cut).await.map_err(text)?;
@@ -160,7 +172,7 @@ impl World {
         };
         if version > before {
             let found = check::state(&newest).await?;
-            line.made(effect, read, newest, found)?;
+            line.made(&effect, read, newest, found)?;
         } else if is_cut {
             line.newest = newest;
             check::is_unchanged(line).await?;
@@ -284,7 +296,7 @@ impl Line {
             })?;
         }
         let new: BTreeSet<i64> = found.rows.range(self.next_row..).filter_map(|(_, row)| row.key()).collect();
-        if let Effect::Merge { .. } = effect {
+        if let Effect::Merge { .. } = effect.of_rows() {
             let others = self.merged.range(read + 1..).find(|(_, keys)| !keys.is_disjoint(&new));
             if let (Some((other, _)), false) = (others, is_repeated) {
                 return Err(format!(

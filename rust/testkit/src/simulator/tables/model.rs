@@ -189,6 +189,8 @@ pub(super) enum Effect {
     RestoreRows(BTreeSet<u64>, Box<State>),
     /// A column, its values the key plus a number, or null.
     AddColumn(String, Option<i64>),
+    /// A column, null in all rows, and a change of rows.
+    WithColumn(String, Box<Self>),
     DropColumn(i32),
     RenameColumn(i32, String),
     /// Rows and columns are kept.
@@ -209,6 +211,11 @@ pub(super) struct Commit<'a> {
 }
 
 impl Effect {
+    /// What it does besides a column that it adds.
+    pub(super) fn of_rows(&self) -> &Self {
+        if let Self::WithColumn(_, change) = self { change } else { self }
+    }
+
     /// The state that must be there now. Errors: what no order of the commits explains.
     pub(super) fn applied(&self, commit: &Commit<'_>) -> Result<State, String> {
         let mut state = commit.base.clone();
@@ -265,11 +272,7 @@ impl Effect {
                 }
             }
             Self::AddColumn(name, addend) => {
-                let field = commit.found.fields.iter().find(|(_, found)| *found == name);
-                let field = *field.ok_or_else(|| format!("there is no column {name}"))?.0;
-                if state.fields.insert(field, name.clone()).is_some() {
-                    return Err(format!("column {name} has the field id {field} of another one"));
-                }
+                let field = commit.add_column(&mut state, name)?;
                 for (id, row) in &mut state.rows {
                     match (addend, commit.read.rows.get(id)) {
                         (None, _) => drop(row.values.insert(field, None)),
@@ -285,6 +288,13 @@ impl Effect {
                     }
                 }
             }
+            Self::WithColumn(name, change) => {
+                let field = commit.add_column(&mut state, name)?;
+                for row in state.rows.values_mut() {
+                    row.values.insert(field, None);
+                }
+                state = change.applied(&Commit { base: &state, ..*commit })?;
+            }
             Self::DropColumn(field) => {
                 state.fields.remove(field);
                 state.rows.values_mut().for_each(|row| row.values.retain(|other, _| other != field));
@@ -296,6 +306,16 @@ impl Effect {
 }
 
 impl Commit<'_> {
+    /// A column of a name in the version that was made: its field.
+    fn add_column(&self, state: &mut State, name: &str) -> Result<i32, String> {
+        let field = self.found.fields.iter().find(|(_, found)| *found == name);
+        let field = *field.ok_or_else(|| format!("there is no column {name}"))?.0;
+        match state.fields.insert(field, name.to_owned()) {
+            None => Ok(field),
+            Some(_) => Err(format!("column {name} has the field id {field} of another one")),
+        }
+    }
+
     /// A row that a verb decided about may not have been changed by others meanwhile; a deletion may have come first if
     /// that is what this one does too.
     fn is_unchanged(&self, id: u64, read: &Row, may_be_gone: bool) -> Result<(), String> {

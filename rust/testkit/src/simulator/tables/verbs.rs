@@ -34,6 +34,7 @@ pub enum StepKind {
     UpdateRows,
     Merge,
     AddColumn,
+    ChangeWithColumn,
     DropColumn,
     RenameColumn,
     Compact,
@@ -51,8 +52,8 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Each kind, and how often of 52 times it is drawn.
-    pub const ALL: [(Self, u32); 21] = {
+    /// Each kind, and how often of 54 times it is drawn.
+    pub const ALL: [(Self, u32); 22] = {
         use StepKind::*;
         [
             (Append, 6),
@@ -61,6 +62,7 @@ impl StepKind {
             (UpdateRows, 3),
             (Merge, 7),
             (AddColumn, 2),
+            (ChangeWithColumn, 2),
             (DropColumn, 1),
             (RenameColumn, 1),
             (Compact, 5),
@@ -78,7 +80,7 @@ impl StepKind {
             (Clone, 1),
         ]
     };
-    const DRAWS: u32 = 52;
+    const DRAWS: u32 = 54;
 
     /// A kind, the frequent ones more often.
     pub(super) fn draw(number: u32) -> Self {
@@ -107,6 +109,7 @@ pub(super) async fn run(world: &mut World, at: usize, step: &Step) -> Result<(),
         StepKind::UpdateRows => update_rows(world, at, step).await,
         StepKind::Merge => merge(world, at, step).await,
         StepKind::AddColumn => add_column(world, at, step).await,
+        StepKind::ChangeWithColumn => change_with_column(world, at, step).await,
         StepKind::DropColumn => drop_column(world, at, step).await,
         StepKind::RenameColumn => rename_column(world, at, step).await,
         StepKind::Compact => compact(world, at, step).await,
@@ -213,9 +216,10 @@ async fn delete(world: &mut World, at: usize, step: &Step) -> Result<(), String>
         .await
 }
 
-/// Rows or columns are written, or what Pennon chooses.
-fn update_options(number: u32) -> UpdateOptions {
+/// Rows or columns are written, or what Pennon chooses; columns cannot be together with a new one.
+fn update_options(world: &World, number: u32) -> UpdateOptions {
     let mode = match number % 3 {
+        _ if world.new_column.is_some() => None,
         0 => None,
         1 => Some(UpdateMode::RewriteRows),
         _ => Some(UpdateMode::RewriteColumns),
@@ -227,7 +231,7 @@ async fn update(world: &mut World, at: usize, step: &Step) -> Result<(), String>
     let predicate = Predicate::draw(step.subject, step.subject / 9, world.line(at)?.next_key);
     let assignment = Assignment::draw(step.subject / 27);
     let (sql, assignments) = (predicate.sql(), [("v".to_owned(), assignment.sql())]);
-    let options = update_options(step.subject / 81);
+    let options = update_options(world, step.subject / 81);
     world
         .call(at, step, &Effect::Update(predicate, assignment), Versions::One, async |table: &mut Dataset| {
             table.update(&assignments, Some(&sql), options).await.map(drop)
@@ -251,7 +255,7 @@ async fn update_rows(world: &mut World, at: usize, step: &Step) -> Result<(), St
         ),
         (Field::new("v", DataType::Int64, true), Arc::new(ids.iter().map(|_| value).collect::<Int64Array>())),
     ])?;
-    let options = update_options(step.subject / 13);
+    let options = update_options(world, step.subject / 13);
     world
         .call(at, step, &Effect::UpdateRows(ids, value), Versions::One, async |table: &mut Dataset| {
             table.update_rows(data, options).await.map(drop)
@@ -260,6 +264,7 @@ async fn update_rows(world: &mut World, at: usize, step: &Step) -> Result<(), St
 }
 
 async fn merge(world: &mut World, at: usize, step: &Step) -> Result<(), String> {
+    let has_new_column = world.new_column.is_some();
     let line = world.line(at)?;
     let draw = |n: u32| step.subject / n;
     let first = i64::from(draw(1)) % line.next_key.max(1);
@@ -293,7 +298,7 @@ async fn merge(world: &mut World, at: usize, step: &Step) -> Result<(), String> 
         },
         write_mode: match draw(419) % 3 {
             0 => MergeWriteMode::RewriteRows,
-            1 if in_place => MergeWriteMode::RewriteColumns,
+            1 if in_place && !has_new_column => MergeWriteMode::RewriteColumns,
             _ => MergeWriteMode::default(),
         },
     };
@@ -323,6 +328,26 @@ async fn add_column(world: &mut World, at: usize, step: &Step) -> Result<(), Str
             table.add_columns(new, None).await
         })
         .await
+}
+
+/// A change of rows and a column that is null, in one version.
+async fn change_with_column(world: &mut World, at: usize, step: &Step) -> Result<(), String> {
+    let line = world.line(at)?;
+    if line.newest_state()?.fields.len() >= 2 + MOST_COLUMNS {
+        return Ok(());
+    }
+    let name = format!("c{}", line.next_column);
+    line.next_column += 1;
+    world.new_column = Some(name);
+    let change = Step { subject: step.subject / 4, ..*step };
+    let done = match step.subject % 4 {
+        0 => append(world, at, &change).await,
+        1 => delete(world, at, &change).await,
+        2 => update(world, at, &change).await,
+        _ => merge(world, at, &change).await,
+    };
+    world.new_column = None;
+    done
 }
 
 /// A column that was added, of the version that the step's handle has.

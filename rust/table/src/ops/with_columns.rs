@@ -1,0 +1,108 @@
+//! Columns that are committed together with rows: what a write does whose rows have columns that the table lacks.
+//!
+//! A handle has them before any version does, so that all verbs read, check and write as if they were there. Its change
+//! of rows becomes a `Merge`, the one operation of the format that has a schema and fragments (table format 7.2). It
+//! cannot be carried over to another version: a change that somebody else commits meanwhile is a retryable conflict.
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use pennon_core::schema::Schema;
+use pennon_core::transaction::{Merge, Operation, Transaction};
+use pennon_core::{Error, ErrorKind, Result};
+
+use super::add_columns::all_nullable;
+use crate::dataset::Dataset;
+use crate::versions::snapshot::{Snapshot, UncommittedColumns};
+use crate::write::staged::StagedChange;
+
+impl Dataset {
+    /// This version with more columns, null in all rows. The next append, delete, update or merge of rows through the
+    /// handle commits them with it, as one version; every other change is `Unsupported`.
+    ///
+    /// The handle that this is called on stays as it is. Errors: `AlreadyExists` and `SchemaMismatch` for columns that are
+    /// there, `InvalidInput` for names that cannot be, columns that cannot be null, and a handle that has such columns.
+    pub fn with_columns(&self, columns: SchemaRef) -> Result<Self> {
+        if self.uncommitted_columns().is_some() {
+            return Err(Error::invalid_input("The handle has columns already that are not committed"));
+        }
+        let next = self.manifest().next_field_id();
+        let evolved = self.with_new_columns(&columns)?;
+        all_nullable(&evolved.added.fields, next)?;
+        Ok(self.on(self.snapshot().with_columns(evolved.schema, columns)))
+    }
+
+    /// The columns of [`Self::with_columns`].
+    pub fn uncommitted_columns(&self) -> Option<&SchemaRef> {
+        self.snapshot().uncommitted().map(|uncommitted| &uncommitted.columns)
+    }
+
+    /// Those of some columns that this version does not have, as [`Self::with_columns`] adds them. Errors:
+    /// `SchemaMismatch` if somebody else has added one of another type.
+    pub(crate) fn with_missing_columns(&self, columns: &ArrowSchema) -> Result<Self> {
+        let mut missing = Vec::new();
+        for field in columns.fields() {
+            match self.with_new_columns(&ArrowSchema::new(vec![Arc::clone(field)])) {
+                Ok(_) => missing.push(Arc::clone(field)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if missing.is_empty() {
+            Ok(self.clone())
+        } else {
+            self.with_columns(Arc::new(ArrowSchema::new(missing)))
+        }
+    }
+
+    /// A transaction that was made on this handle, together with its columns if they are not committed and it does not
+    /// have them.
+    ///
+    /// Errors: `InvalidInput` if it was made on another version; `Unsupported` for another change than one of rows.
+    pub fn completed(&self, transaction: Transaction) -> Result<Transaction> {
+        let Some(uncommitted) = self.snapshot().uncommitted() else { return Ok(transaction) };
+        if transaction.read_version != self.version() {
+            return Err(Error::invalid_input(format!(
+                "The transaction is for version {}; expected {}, that of the handle with columns that are not committed",
+                transaction.read_version,
+                self.version()
+            )));
+        }
+        if let Operation::Merge(merge) = &transaction.operation
+            && merge.schema.fields == self.schema().fields
+        {
+            return Ok(transaction);
+        }
+        let operation = with_rows(uncommitted, self.schema(), transaction.operation)?;
+        Ok(Transaction { operation, ..transaction })
+    }
+}
+
+/// A change and the version to commit it on, with the columns of the snapshot that it was made on.
+pub(super) async fn complete(
+    base: Arc<Snapshot>,
+    change: StagedChange,
+) -> std::result::Result<(Arc<Snapshot>, StagedChange), Error> {
+    let Some(uncommitted) = base.uncommitted() else { return Ok((base, change)) };
+    let operation = change.transaction.operation.clone();
+    match with_rows(uncommitted, &base.manifest.schema, operation) {
+        Ok(operation) => {
+            let transaction = Transaction { operation, ..change.transaction };
+            let change = StagedChange { transaction, affected: None, in_place: None, ..change };
+            Ok((Arc::clone(&uncommitted.version), change))
+        }
+        Err(error) => {
+            change.discard().await;
+            Err(error)
+        }
+    }
+}
+
+fn with_rows(
+    uncommitted: &UncommittedColumns,
+    schema: &Arc<Schema>,
+    operation: Operation,
+) -> Result<Operation> {
+    let manifest = &uncommitted.version.manifest;
+    Ok(Operation::Merge(Merge::with_rows(manifest, schema.as_ref().clone(), operation)?))
+}

@@ -1,0 +1,203 @@
+"""Columns that are committed together with rows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+from pathlib import Path
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pennon import jobs
+from pennon.fragment import write_fragments
+
+NEW = pa.schema({"b": pa.int64(), "c": pa.struct({"d": pa.string()})})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    address = str(tmp_path / "t.lance")
+    pennon.write_dataset({"a": list(range(6))}, address, max_rows_per_file=3)
+    return address
+
+
+def rows(uri: str) -> list[dict[str, object]]:
+    """As pylance reads them too."""
+    found = pennon.dataset(uri).to_table().sort_by("a").to_pylist()
+    assert lance.dataset(uri).to_table().sort_by("a").to_pylist() == found
+    assert pennon.dataset(uri).verify(data=True).ok
+    return found
+
+
+def plain(*keys: int) -> list[dict[str, object]]:
+    return [{"a": key, "b": None, "c": None} for key in keys]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_each_change_of_rows_commits_them(tmp_path: Path, stable: bool) -> None:
+    whole = {"a": [9], "b": [90], "c": [{"d": "x"}]}
+    changes = {
+        "append": lambda table: table.insert(whole),
+        "write_dataset": lambda table: pennon.write_dataset(whole, table, mode="append"),
+        "merge": lambda table: table.merge_insert("a").when_not_matched_insert_all().execute(whole),
+        "update": lambda table: table.update({"b": "a * 10"}, where="a = 4"),
+        "delete": lambda table: table.delete("a = 4"),
+    }
+    for name, change in changes.items():
+        uri = str(tmp_path / name)
+        pennon.write_dataset({"a": list(range(6))}, uri, max_rows_per_file=3, enable_stable_row_ids=stable)
+        table = pennon.dataset(uri).with_new_columns(NEW)
+        assert (table.version, table.schema.names, table.to_table().num_columns) == (1, ["a", "b", "c"], 3)
+        assert pennon.dataset(uri).schema.names == ["a"]
+        change(table)
+        assert pennon.dataset(uri).version == 2, name
+        expected = plain(*range(6))
+        if name == "update":
+            expected[4]["b"] = 40
+        elif name == "delete":
+            del expected[4]
+        else:
+            expected.append({"a": 9, "b": 90, "c": {"d": "x"}})
+        assert rows(uri) == expected
+        operation = pennon.dataset(uri).read_transaction(2).operation
+        assert type(operation).__name__ == "Merge"
+        if stable and name == "update":
+            found = lance.dataset(uri).scanner(columns=["a", "_row_last_updated_at_version"]).to_table()
+            assert sorted(found.column(1).to_pylist()) == [1, 1, 1, 1, 1, 2]
+
+
+def test_the_feed(uri: str) -> None:
+    table = pennon.dataset(uri).with_new_columns(NEW)
+    source = {"a": [4, 9], "b": [40, 90]}
+    table.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(source)
+    found = pennon.dataset(uri).changes(1, images="both").read_all().select(["_change_type", "a", "b"])
+    assert sorted(map(str, found.to_pylist())) == sorted(
+        map(
+            str,
+            [
+                {"_change_type": "update_preimage", "a": 4, "b": None},
+                {"_change_type": "update_postimage", "a": 4, "b": 40},
+                {"_change_type": "insert", "a": 9, "b": 90},
+            ],
+        )
+    )
+
+
+def test_copies_of_the_handle_have_them(uri: str) -> None:
+    table = pennon.dataset(uri).with_new_columns(pa.field("b", pa.int64()))
+    for twin in (copy.copy(table), pickle.loads(pickle.dumps(table))):
+        assert twin.schema.names == ["a", "b"]
+        assert twin.count_rows("b IS NULL") == 6
+    assert table.checkout_version(1).schema.names == ["a"]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if table.count_rows("b IS NULL") == 6 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    table.delete("a = 0")
+    assert table.schema.names == ["a", "b"]
+    assert pickle.loads(pickle.dumps(table)).version == 2
+
+
+def test_fragments_that_are_committed_with_a_transaction(uri: str) -> None:
+    table = pennon.dataset(uri).with_new_columns(NEW)
+    written = write_fragments({"a": [9], "b": [90], "c": [{"d": "x"}]}, table)
+    transaction = pennon.Transaction(1, pennon.LanceOperation.Append(written))
+    other = pennon.Transaction(7, pennon.LanceOperation.Append(written))
+    with pytest.raises(pennon.InvalidInputError, match="is for version 7; expected 1"):
+        pennon.LanceDataset.commit(table, other)
+    done = pennon.LanceDataset.commit(table, transaction)
+    assert (done.version, rows(uri)[-1]) == (2, {"a": 9, "b": 90, "c": {"d": "x"}})
+    # Once, by its uuid.
+    assert pennon.LanceDataset.commit(table, transaction).version == 2
+    table = done.with_new_columns(pa.field("e", pa.int64()))
+    complete = write_fragments({"a": [10], "e": [1]}, table, return_transaction=True)
+    for target in (table, uri):
+        assert pennon.LanceDataset.commit(target, complete).version == 3
+    assert [row["e"] for row in rows(uri)] == [None] * 7 + [1]
+
+
+def test_a_transaction_that_pylance_commits(uri: str) -> None:
+    """A merge with a new fragment, of the reference, is read by Pennon, and one of Pennon's by the reference."""
+    table = pennon.dataset(uri).with_new_columns(NEW)
+    builder = table.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    transaction, _ = builder.execute_uncommitted({"a": [1, 9], "b": [10, 90]})
+    assert type(transaction.operation).__name__ == "Merge"
+    pennon.LanceDataset.commit(uri, transaction)
+    expected = [*plain(*range(6)), {"a": 9, "b": 90, "c": None}]
+    expected[1]["b"] = 10
+    assert rows(uri) == expected
+
+    theirs = lance.dataset(uri)
+    fragments = [fragment.metadata for fragment in theirs.get_fragments()]
+    extra = json.loads(json.dumps(write_fragments({"a": [20], "b": [1]}, uri)[0].to_json()))
+    extra["id"] = max(fragment.id for fragment in fragments) + 1
+    added = lance.FragmentMetadata.from_json(json.dumps(extra))
+    merge = lance.LanceOperation.Merge([*fragments, added], theirs.lance_schema)
+    lance.LanceDataset.commit(uri, merge, read_version=theirs.version)
+    assert rows(uri)[-1] == {"a": 20, "b": 1, "c": None}
+    ours, mirror = pennon.dataset(uri), lance.dataset(uri)
+    ids = ours.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist()
+    assert ids == mirror.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist() == list(range(8))
+
+
+def test_jobs(uri: str) -> None:
+    plan = jobs.plan_append(pennon.dataset(uri).with_new_columns(NEW), tasks=2)
+    plan = pickle.loads(pickle.dumps(plan))
+    results = [task.run({"a": [10 + task.number], "b": [task.number]}) for task in plan.tasks]
+    report = plan.commit(results)
+    assert (report.rows, report.dataset.version, plan.commit(results).dataset.version) == (2, 2, 2)
+    assert [row["b"] for row in rows(uri)[-2:]] == [0, 1]
+    table = pennon.dataset(uri).with_new_columns(pa.field("e", pa.int64()))
+    plan = jobs.plan_update(table, {"e": "a + 1"}, where="a > 3", tasks=3)
+    pennon.dataset(uri).insert({"a": [50]})
+    results = [task.run() for task in plan.tasks]
+    with pytest.raises(pennon.CommitConflictError) as caught:
+        plan.commit(results)
+    assert caught.value.retryable
+    plan = plan.renew(results)
+    assert plan.commit([task.run() for task in plan.tasks]).rows == 5
+    assert [row["e"] for row in rows(uri)] == [None, None, None, None, 5, 6, 11, 12, 51]
+    assert pennon.dataset(uri).version == 4
+
+
+def test_what_is_refused(uri: str) -> None:
+    table = pennon.dataset(uri)
+    with pytest.raises(pennon.AlreadyExistsError):
+        table.with_new_columns(pa.field("a", pa.int64()))
+    with pytest.raises(pennon.SchemaMismatchError):
+        table.with_new_columns(pa.field("a", pa.string()))
+    with pytest.raises(pennon.InvalidInputError, match="must be nullable"):
+        table.with_new_columns(pa.field("b", pa.int64(), nullable=False))
+    extended = table.with_new_columns(NEW)
+    with pytest.raises(pennon.InvalidInputError, match="columns already"):
+        extended.with_new_columns(pa.field("z", pa.int64()))
+    for change in (
+        lambda: extended.create_scalar_index("a", "BTREE"),
+        lambda: extended.optimize.compact_files(),
+        lambda: extended.drop_columns(["a"]),
+        lambda: extended.update_config({"x.y": "1"}),
+    ):
+        with pytest.raises(pennon.UnsupportedError, match="cannot add columns in the same version"):
+            change()
+    assert pennon.dataset(uri).version == 1
+
+
+def test_the_config_of_a_table_that_a_job_makes(tmp_path: Path) -> None:
+    uri, schema = str(tmp_path / "made.lance"), pa.schema({"a": pa.int64()})
+    plan = jobs.plan_overwrite(uri, schema, tasks=1, config={"owner": "us"}, compatible_with="pylance 1.0")
+    plan = pickle.loads(pickle.dumps(plan))
+    made = plan.commit([task.run({"a": [1]}) for task in plan.tasks]).dataset
+    assert made.version == 1
+    assert made.config()["owner"] == "us"
+    assert made.config()["pennon.compatible_with"] == "pylance 1.0"
+    plan = jobs.plan_overwrite(uri, schema, tasks=1, config={"owner": "them"})
+    made = plan.commit([task.run({"a": [2]}) for task in plan.tasks]).dataset
+    assert (made.version, made.config()["owner"]) == (2, "them")
+    assert lance.dataset(uri).config()["owner"] == "them"
+    with pytest.raises(pennon.InvalidInputError, match="an older reader"):
+        jobs.plan_append(uri, compatible_with="pylance 14.0")
+    jobs.plan_append(uri, compatible_with="pylance 1.0")
