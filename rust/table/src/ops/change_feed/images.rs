@@ -63,9 +63,10 @@ impl Step {
             crate::runtime::gather(lineages.collect()).await?.into_iter().flatten().collect();
         let step = Arc::clone(self);
         let two = self.images == Images::Both || self.drop_unchanged;
-        let both = two.then(|| u64::try_from(readers).unwrap_or(1));
+        let reading = (u64::try_from(readers).unwrap_or(1), two);
         let mut units =
-            crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, both, part)).await?;
+            crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, reading, part))
+                .await?;
         match planted() {
             Some(Fault::FeedLeavesOutDeletes) => units.retain(|unit| unit.kind != UnitKind::Deleted),
             Some(Fault::FeedLeavesOutUpdates) => units.retain(|unit| unit.kind != UnitKind::Updated),

@@ -23,6 +23,8 @@ const FEW_FRAGMENTS: usize = 24;
 const DECODED_ROWS: u64 = 1 << 10;
 /// Rows of which both images are read in one go: the fragments of the other version are read for each part.
 const SHARED_ROWS: u64 = 16 << 10;
+/// Rows of which one image is read in one go, so that cores share them.
+const LONE_ROWS: u64 = 4 << 10;
 /// Addresses of rows that are in the same part of a feed.
 const PART_BLOCK: u64 = 8 << 10;
 /// Rows of a unit.
@@ -173,13 +175,14 @@ impl Pair {
         differing.map(|&(old, new)| Ok((self.old.lineage(old)?, self.new.lineage(new)?))).collect()
     }
 
-    /// The rows that changed; `lineages` are those of all fragments that differ. With `both` the values of updated rows
-    /// are read in both versions, by so many at a time. Only the rows of a part, if there is one. Blocks on the store.
+    /// The rows that changed, to be read by so many at a time; `lineages` are those of all fragments that differ. `both`:
+    /// whether the values of updated rows are read in both versions. Only the rows of a part, if there is one. Blocks on
+    /// the store.
     pub(super) fn units(
         &self,
         columns: &FeedColumns,
         lineages: &[Lineages],
-        both: Option<u64>,
+        (readers, both): (u64, bool),
         part: Option<FeedPart>,
     ) -> Result<Vec<Unit>> {
         let mut sides = Vec::with_capacity(lineages.len());
@@ -213,19 +216,19 @@ impl Pair {
             }
             let new = |run: &RowRun| run.new.or(run.old);
             let old = |run: &RowRun| run.old.or(run.new);
-            let parts = match both.filter(|_| matches!(kind, UnitKind::Updated | UnitKind::Candidate)) {
-                None => {
+            let share = runs.iter().map(|run| run.rows).sum::<u64>().div_ceil(readers.max(1));
+            let parts = match both && matches!(kind, UnitKind::Updated | UnitKind::Candidate) {
+                false => {
                     runs.sort_unstable_by_key(new);
-                    cut(runs, rows, FEW_FRAGMENTS)
+                    cut(runs, share.max(LONE_ROWS).min(rows), FEW_FRAGMENTS)
                 }
-                Some(readers) => {
+                true => {
                     // In the version in which they lie farther apart each row is decoded once only.
                     runs.sort_unstable_by_key(old);
                     let decoded = spread(&runs, old);
                     let mut by_new = runs.clone();
                     by_new.sort_unstable_by_key(new);
                     let runs = if spread(&by_new, new) > decoded { by_new } else { runs };
-                    let share = runs.iter().map(|run| run.rows).sum::<u64>().div_ceil(readers.max(1));
                     cut(runs, share.max(SHARED_ROWS).min(rows), usize::MAX)
                 }
             };
