@@ -48,7 +48,7 @@ help:
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
 	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
 	@echo "make schedules  threads that share work, under thousands of schedules that are drawn"
-	@echo "make fuzz    decoders of files with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
+	@echo "make fuzz    decoders of files, SQL, jobs and options with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
 	@echo "make check   lints, the site, clippy, rustdoc, stubs, licences"
@@ -194,7 +194,7 @@ schedules: | toolchain
 
 # Decoders of files are given bytes that coverage guides: each target for so many seconds. The corpus stays in .build.
 FUZZ_SECONDS ?= 60
-TARGETS ?= manifest transaction message name row_ids row_versions row_sets deletions datafile pieces seal index vectors
+TARGETS ?= manifest transaction message name row_ids row_versions row_sets deletions datafile pieces seal index vectors sql jobs options
 
 .PHONY: fuzz
 fuzz: | toolchain

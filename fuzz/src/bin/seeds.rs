@@ -60,7 +60,7 @@ fn main() -> Done {
     ] {
         seeds.put("name", name.as_bytes())?;
     }
-    Ok(())
+    seeds.texts()
 }
 
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
@@ -189,6 +189,16 @@ impl Seeds {
         let batch = RecordBatch::try_from_iter(columns)?;
         let bytes = data_file(&batch, &Schema::from_arrow(&batch.schema())?, FileVersion::V2_2)?;
         self.data_file(&bytes)
+    }
+
+    /// Texts that are kept in `seeds`: a line is one of SQL and of JSON, a paragraph an address with options.
+    fn texts(&self) -> Done {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+        for (target, between) in [("sql", "\n"), ("jobs", "\n"), ("options", "\n\n")] {
+            let texts = fs::read_to_string(folder.join(target).with_extension("txt"))?;
+            texts.trim_end().split(between).try_for_each(|text| self.put(target, text.as_bytes()))?;
+        }
+        Ok(())
     }
 
     fn rows(&self, golden: &Path) -> Done {

@@ -4,6 +4,7 @@ mod files;
 mod indices;
 mod messages;
 mod rows;
+mod texts;
 
 use crate::{Shape, Target};
 
@@ -24,4 +25,7 @@ pub const DECODERS: &[Target] = &[
     Target { name: "seal", run: files::seal, shape: Shape::Bytes },
     Target { name: "index", run: indices::scalar, shape: Shape::Index },
     Target { name: "vectors", run: indices::vectors, shape: Shape::Index },
+    Target { name: "sql", run: texts::sql, shape: Shape::Bytes },
+    Target { name: "jobs", run: texts::jobs, shape: Shape::Bytes },
+    Target { name: "options", run: texts::options, shape: Shape::Bytes },
 ];
