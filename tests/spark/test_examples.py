@@ -25,6 +25,12 @@ def example(name: str) -> ModuleType:
     return module
 
 
+def shown(name: str) -> str:
+    """What the documents say that an example prints."""
+    text = (EXAMPLES.parent / "docs" / "examples.md").read_text()
+    return text.partition(f"## `{name}.py`")[2].partition("```text\n")[2].partition("```")[0]
+
+
 @pytest.mark.parametrize("name", ["flights", "embeddings", "in_step"])
 def test_examples_print_what_the_documents_show(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -39,9 +45,15 @@ def test_examples_print_what_the_documents_show(
     finally:
         cloudpickle.unregister_pickle_by_value(module)
         del sys.modules[module.__name__]
-    text = (EXAMPLES.parent / "docs" / "examples.md").read_text()
-    shown = text.partition(f"## `{name}.py`")[2].partition("```text\n")[2].partition("```")[0]
-    assert capsys.readouterr().out == shown
+    assert capsys.readouterr().out == shown(name)
+
+
+@pytest.mark.parametrize("name", ["frames"])
+def test_examples_without_spark_print_what_the_documents_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    example(name).run(str(tmp_path))
+    assert capsys.readouterr().out == shown(name)
 
 
 @pytest.mark.parametrize("shape", ["here", "processes", "spark"])
