@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -48,15 +49,15 @@ def test_examples_print_what_the_documents_show(
     assert capsys.readouterr().out == shown(name)
 
 
-@pytest.mark.parametrize("name", ["frames"])
-def test_examples_without_spark_print_what_the_documents_show(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    example(name).run(str(tmp_path))
-    assert capsys.readouterr().out == shown(name)
+@pytest.mark.parametrize("name", ["frames", "dask_jobs"])
+def test_programs_print_what_the_documents_show(name: str) -> None:
+    # As a program, whose functions Dask's processes get by value.
+    call = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(call, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
+    assert done.stdout == shown(name)
 
 
-@pytest.mark.parametrize("shape", ["here", "processes", "spark"])
+@pytest.mark.parametrize("shape", ["here", "processes", "spark", "dask"])
 def test_one_job_in_every_shape(spark: SparkSession, tmp_path: Path, shape: str) -> None:
     rows = pa.table({"id": list(range(400)), "price": [float(at) for at in range(400)]})
     table = pennon.write_dataset(rows, str(tmp_path / shape), max_rows_per_file=100)
