@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pennon import jobs
 from pyspark.sql import SparkSession
+from support import torch_stand_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -49,12 +50,37 @@ def test_examples_print_what_the_documents_show(
     assert capsys.readouterr().out == shown(name)
 
 
-@pytest.mark.parametrize("name", ["frames", "dask_jobs"])
+# PyTorch is several gigabytes, which the tests do not install.
+WITH_TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+
+
+@pytest.mark.parametrize("name", ["frames", "dask_jobs", pytest.param("training", marks=WITH_TORCH)])
 def test_programs_print_what_the_documents_show(name: str) -> None:
     # As a program, whose functions Dask's processes get by value.
     call = [sys.executable, str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(call, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
     assert done.stdout == shown(name)
+
+
+def test_processes_of_the_training_share_the_tagged_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, found = str(tmp_path / "digits"), []
+    table = pennon.write_dataset({"row": list(range(200))}, uri)
+    table.tags.create("training", 1)
+    table.insert({"row": [-1]})
+    table.delete("row < 100")
+    for rank in range(2):
+        for name, module in torch_stand_in.modules(rank, 2).items():
+            monkeypatch.setitem(sys.modules, name, module)
+        batches, sampler = example("training").share(uri)
+        epochs = []
+        for epoch in (0, 1, 0):
+            sampler.set_epoch(epoch)
+            epochs.append([batch.tolist() for batch in batches])
+        assert epochs[0] == epochs[2] != epochs[1]
+        found += [row for batch in epochs[1] for row in batch]
+    assert sorted(found) == list(range(200))
 
 
 @pytest.mark.parametrize("shape", ["here", "processes", "spark", "dask"])
