@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAX_ATTEMPTS = 20
-"""The most attempts to commit rows with columns, while others commit rows."""
+"""The most attempts to commit rows with columns, while others change the columns."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class NewColumns:
         pennon.SchemaMismatchError
             Another writer has added one of the columns with another type, or changed another one.
         pennon.CommitConflictError
-            Other writers committed rows first, in every attempt.
+            Other writers changed the columns first, in every attempt.
         """
         import pennon
 

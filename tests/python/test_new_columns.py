@@ -102,22 +102,77 @@ def test_copies_of_the_handle_have_them(uri: str) -> None:
     assert pickle.loads(pickle.dumps(table)).version == 2
 
 
-def test_fragments_that_are_committed_with_a_transaction(uri: str) -> None:
+def test_fragments_of_the_handle(uri: str) -> None:
     table = pennon.dataset(uri).with_new_columns(NEW)
-    written = write_fragments({"a": [9], "b": [90], "c": [{"d": "x"}]}, table)
-    transaction = pennon.Transaction(1, pennon.LanceOperation.Append(written))
-    other = pennon.Transaction(7, pennon.LanceOperation.Append(written))
-    with pytest.raises(pennon.InvalidInputError, match="is for version 7; expected 1"):
-        pennon.LanceDataset.commit(table, other)
-    done = pennon.LanceDataset.commit(table, transaction)
-    assert (done.version, rows(uri)[-1]) == (2, {"a": 9, "b": 90, "c": {"d": "x"}})
-    # Once, by its uuid.
-    assert pennon.LanceDataset.commit(table, transaction).version == 2
-    table = done.with_new_columns(pa.field("e", pa.int64()))
-    complete = write_fragments({"a": [10], "e": [1]}, table, return_transaction=True)
+    row = {"a": [9], "b": [90], "c": [{"d": "x"}]}
+    with pytest.raises(
+        pennon.InvalidInputError, match="columns that are not committed, b, c: expected return_transaction"
+    ):
+        write_fragments(row, table)
+    complete = write_fragments(row, table, return_transaction=True)
     for target in (table, uri):
-        assert pennon.LanceDataset.commit(target, complete).version == 3
-    assert [row["e"] for row in rows(uri)] == [None] * 7 + [1]
+        # Once, by its uuid.
+        assert pennon.LanceDataset.commit(target, complete).version == 2
+    assert rows(uri)[-1] == {"a": 9, "b": 90, "c": {"d": "x"}}
+    # Files with fields that the table has not: from another table.
+    other = pennon.write_dataset({f"c{n}": [n] for n in range(9)}, f"{uri}-other")
+    wide = write_fragments({f"c{n}": [n] for n in range(9)}, other)
+    before = pennon.dataset(uri)
+    with pytest.raises(pennon.InvalidInputError, match="has field 8; the table has fields up to 3"):
+        pennon.LanceDataset.commit(uri, pennon.LanceOperation.Append(wide), read_version=before.version)
+    transaction = pennon.Transaction(7, pennon.LanceOperation.Append(wide))
+    extended = before.with_new_columns(pa.field("e", pa.int64()))
+    with pytest.raises(pennon.InvalidInputError, match="is for version 7; expected 2"):
+        pennon.LanceDataset.commit(extended, transaction)
+    with pytest.raises(pennon.UnsupportedError, match="not detached"):
+        pennon.LanceDataset.commit(extended, pennon.Transaction(2, transaction.operation), detached=True)
+    assert pennon.dataset(uri).version == 2
+
+
+def test_others_may_change_other_rows(uri: str) -> None:
+    """Between the handle and its commit: appends, deletes, a compaction, and reserved ids, by both libraries."""
+
+    def between(number: int) -> None:
+        pennon.dataset(uri).insert({"a": [100 + number]})
+        lance.write_dataset(pa.table({"a": [200 + number]}), uri, mode="append")
+        pennon.dataset(uri).delete(f"a = {number}")
+
+    verbs = {
+        "append": lambda table: table.insert({"a": [9], "x0": [1]}),
+        "merge": lambda table: table.merge_insert("a").when_matched_update_all().execute({"a": [5], "x1": [1]}),
+        "update": lambda table: table.update({"x2": "a"}, where="a = 4"),
+        "delete": lambda table: table.delete("a = 3"),
+    }
+    for number, verb in enumerate(verbs.values()):
+        table = pennon.dataset(uri).with_new_columns(pa.field(f"x{number}", pa.int64()))
+        if number < 3:
+            between(number)
+        if number == 1:
+            pennon.dataset(uri).optimize.compact_files()
+        verb(table)
+        newest = pennon.dataset(uri)
+        assert table.version == newest.version
+        assert newest.schema.names == ["a", *(f"x{n}" for n in range(number + 1))]
+        assert type(newest.read_transaction(newest.version).operation).__name__ == "Merge"
+    found = {row.pop("a"): {name: value for name, value in row.items() if value is not None} for row in rows(uri)}
+    expected = {key: {} for key in (100, 101, 102, 200, 201, 202)}
+    assert found == {4: {"x2": 4}, 5: {"x1": 1}, 9: {"x0": 1}, **expected}
+
+
+def test_others_change_the_columns(uri: str) -> None:
+    table = pennon.dataset(uri).with_new_columns(NEW)
+    pennon.dataset(uri).add_columns(pa.field("z", pa.string()))
+    with pytest.raises(pennon.CommitConflictError, match="it changed the columns, and so does this") as caught:
+        table.insert({"a": [9], "b": [90]})
+    assert caught.value.retryable
+    table.checkout_latest()
+    table.insert({"a": [9], "b": [90]})
+    assert rows(uri)[-1] == {"a": 9, "z": None, "b": 90, "c": None}
+    table = pennon.dataset(uri).with_new_columns(pa.field("e", pa.int64()))
+    pennon.dataset(uri).update_field_metadata({"a": {"unit": "m"}})
+    table.merge_insert("a").when_matched_update_all().execute({"a": [9], "e": [1]})
+    assert pennon.dataset(uri).schema.field("a").metadata == {b"unit": b"m"}
+    assert pennon.dataset(uri).count_rows("e = 1") == 1
 
 
 def test_a_transaction_that_pylance_commits(uri: str) -> None:
@@ -139,9 +194,16 @@ def test_a_transaction_that_pylance_commits(uri: str) -> None:
     merge = lance.LanceOperation.Merge([*fragments, added], theirs.lance_schema)
     lance.LanceDataset.commit(uri, merge, read_version=theirs.version)
     assert rows(uri)[-1] == {"a": 20, "b": 1, "c": None}
+    # The id 0 is for new fragments as well.
+    ours = pennon.dataset(uri)
+    present = [fragment.metadata for fragment in ours.get_fragments()]
+    new = write_fragments({"a": [21], "b": [1]}, uri)
+    merge = pennon.LanceOperation.Merge([*present, *new], ours.lance_schema)
+    pennon.LanceDataset.commit(uri, merge, read_version=ours.version)
+    assert rows(uri)[-1] == {"a": 21, "b": 1, "c": None}
     ours, mirror = pennon.dataset(uri), lance.dataset(uri)
     ids = ours.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist()
-    assert ids == mirror.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist() == list(range(8))
+    assert ids == mirror.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist() == list(range(9))
 
 
 def test_jobs(uri: str) -> None:
@@ -154,6 +216,7 @@ def test_jobs(uri: str) -> None:
     table = pennon.dataset(uri).with_new_columns(pa.field("e", pa.int64()))
     plan = jobs.plan_update(table, {"e": "a + 1"}, where="a > 3", tasks=3)
     pennon.dataset(uri).insert({"a": [50]})
+    pennon.dataset(uri).add_columns(pa.field("f", pa.int64()))
     results = [task.run() for task in plan.tasks]
     with pytest.raises(pennon.CommitConflictError) as caught:
         plan.commit(results)
@@ -161,7 +224,7 @@ def test_jobs(uri: str) -> None:
     plan = plan.renew(results)
     assert plan.commit([task.run() for task in plan.tasks]).rows == 5
     assert [row["e"] for row in rows(uri)] == [None, None, None, None, 5, 6, 11, 12, 51]
-    assert pennon.dataset(uri).version == 4
+    assert pennon.dataset(uri).version == 5
 
 
 def test_what_is_refused(uri: str) -> None:
@@ -180,10 +243,20 @@ def test_what_is_refused(uri: str) -> None:
         lambda: extended.optimize.compact_files(),
         lambda: extended.drop_columns(["a"]),
         lambda: extended.update_config({"x.y": "1"}),
+        lambda: extended.restore(),
+        lambda: extended.create_branch("b"),
     ):
         with pytest.raises(pennon.UnsupportedError, match="cannot add columns in the same version"):
             change()
+    with pytest.raises(pennon.InvalidInputError, match="No columns"):
+        table.with_new_columns([])
     assert pennon.dataset(uri).version == 1
+    # Also after others have committed.
+    table.delete("a = 0")
+    for change in (extended.restore, lambda: extended.create_branch("b")):
+        with pytest.raises(pennon.UnsupportedError):
+            change()
+    assert extended.schema.names == ["a", "b", "c"]
 
 
 def test_the_config_of_a_table_that_a_job_makes(tmp_path: Path) -> None:

@@ -80,6 +80,6 @@ pub fn options(data: &[u8]) {
     let options: StorageOptions =
         lines.filter_map(|line| line.split_once('=')).map(|(key, value)| (key.into(), value.into())).collect();
     if let Some(store) = checked(Store::open(address, &options)) {
-        let _ = (store.root().len(), store.is_local(), format!("{store:?}"));
+        let _ = (store.root().len(), format!("{store:?}"));
     }
 }

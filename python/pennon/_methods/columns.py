@@ -133,9 +133,10 @@ class ColumnMethods(ScanMethods):
         """This version with more columns, null in all rows, as a new object.
 
         Nothing is committed. The first change of rows through the new object, an append, merge, update or delete,
-        commits the columns with it, in one version; so does a job that is planned on it. Every other change is
-        refused. After a conflict the change is made again on the newest version, with those of the columns that
-        this does not have.
+        commits the columns with it, in one version, even if it finds no row; so does a job that is planned on it.
+        Every other change is refused. What others do to other rows meanwhile does not matter. If they change the
+        columns, that is a conflict: a merge, update or delete is made again on the newest version, with those of
+        the columns that this does not have, and an append after `checkout_latest`.
 
         Parameters
         ----------
@@ -149,7 +150,7 @@ class ColumnMethods(ScanMethods):
         pennon.SchemaMismatchError
             A column exists with another type.
         pennon.InvalidInputError
-            A column is not nullable, or the object has such columns already.
+            A column is not nullable, none is given, or the object has such columns already.
 
         Examples
         --------

@@ -157,7 +157,8 @@ def write_fragments(
     dataset_uri
         Where the table is or will be, or a dataset, whose version is then the read version.
     return_transaction
-        Whether to return the transaction instead of its fragments.
+        Whether to return the transaction instead of its fragments. Needed if the dataset has columns that are not
+        committed: the transaction commits them, fragments alone would lose them.
     mode
         `append` when they will be added to the table, whose schema the rows must fit; `overwrite` when they will
         replace its content; `create` fails if the table exists.
@@ -182,6 +183,13 @@ def write_fragments(
     >>> pennon.LanceDataset.commit(table, transaction)
     LanceDataset('memory://write-fragments', version=2, rows=2)
     """
+    table = handle_of(dataset_uri)
+    columns = None if table is None else table.uncommitted_columns
+    if columns is not None and not return_transaction:
+        raise InvalidInputError(
+            f"The dataset has columns that are not committed, {', '.join(columns.names)}: expected "
+            "return_transaction=True, or a job, whose plan has them"
+        )
     refuse(
         base_store_params=base_store_params,
         namespace_client=namespace_client,
@@ -211,10 +219,8 @@ def write_fragments(
     fragments: list[FragmentMetadata] = transaction.operation.fragments  # type: ignore[attr-defined]
     for fragment in fragments:
         fragment._stable_row_ids = enable_stable_row_ids
-    table = handle_of(dataset_uri)
-    if return_transaction and table is not None:
-        # With columns that only the handle has.
-        return Transaction._of(table.completed(transaction))
+    if return_transaction and columns is not None:
+        return Transaction._of(table.completed(transaction))  # type: ignore[union-attr]
     return transaction if return_transaction else fragments
 
 

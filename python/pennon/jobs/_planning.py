@@ -178,7 +178,11 @@ def plan_overwrite(
     )
     found = existing(fspath(uri), request) if mode == "overwrite" else None
     for_reader(request, compatible_with, enable_stable_row_ids, fspath(uri), found)
-    if found is not None and request["data_storage_version"] is None and found.data_storage_version not in ("0.1", "legacy"):
+    if (
+        found is not None
+        and request["data_storage_version"] is None
+        and found.data_storage_version not in ("0.1", "legacy")
+    ):
         request["data_storage_version"] = found.data_storage_version
     return JobPlan(_native.JobPlan.new_table(fspath(uri), schema, tasks, request), connection)
 

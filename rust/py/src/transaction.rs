@@ -125,12 +125,17 @@ pub(crate) fn commit(
     };
     let options = request.options(py, dataset)?;
     let transaction: Result<_> = transaction.try_into();
-    let handle = dataset.map(|dataset| dataset.get(py)).transpose()?;
-    let transaction = transaction.and_then(|transaction| match &handle {
-        Some(handle) => handle.completed(transaction),
-        None => Ok(transaction),
-    });
     let transaction = transaction.map_err(|error| to_py(py, &error))?;
+    let handle = dataset.map(|dataset| dataset.get(py)).transpose()?;
+    if let Some(handle) = handle.filter(|handle| handle.uncommitted_columns().is_some()) {
+        if mode == CommitMode::Rebase {
+            return run(py, handle.commit_on(transaction, options.commit)).map(Dataset::wrap);
+        }
+        let error = Error::unsupported(
+            "A handle with columns that are not committed takes transactions with a read version, not detached",
+        );
+        return Err(to_py(py, &error));
+    }
     run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, options)).map(Dataset::wrap)
 }
 

@@ -23,6 +23,23 @@ pub(super) fn add(next: &mut Manifest, new: &[Fragment]) -> Result<()> {
     Ok(())
 }
 
+/// Errors: `InvalidInput` for files with fields that the table has never had. One that it had may be dropped by now.
+pub(super) fn check_fields(current: &Manifest, new: &[Fragment]) -> Result<()> {
+    let fields = new.iter().flat_map(|fragment| &fragment.files).flat_map(|file| file.fields.iter());
+    let largest = fields.copied().filter(|id| !id.is_lineage()).max();
+    // Which fields were dropped all fragments say.
+    let Some(id) = largest.filter(|id| *id > current.schema.max_field_id()) else { return Ok(()) };
+    match Some(current.next_field_id()).filter(|next| id >= *next) {
+        None => Ok(()),
+        Some(next) => Err(Error::invalid_input(format!(
+            "a data file has field {}; the table has fields up to {} so far: columns that a handle has and no version are \
+             committed by that handle",
+            id.0,
+            next.0 - 1
+        ))),
+    }
+}
+
 /// Gives the fragments that have no id theirs; ids are never used again.
 ///
 /// Errors: `InvalidInput` for ids that are taken and for row ids in a table without them.

@@ -1,5 +1,5 @@
-//! Merge: other columns, with the whole list of fragments. Those with ids that the table has not handed out yet are new,
-//! as those of a write that adds columns and rows.
+//! Merge: other columns, with the whole list of fragments. Some may be new, as those of a write that adds columns and
+//! rows: with ids that no fragment has had, or that were reserved, or with 0 after the fragment 0 that there is.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,7 @@ pub(super) fn apply(
     entries: &mut Vec<IndexMetadata>,
     context: &ApplyContext<'_>,
 ) -> Result<()> {
-    let (changed, new): (Vec<Fragment>, Vec<Fragment>) =
-        merge.fragments.iter().cloned().partition(|fragment| Some(fragment.id.0) <= next.max_fragment_id);
+    let (changed, new) = changed_and_new(merge, next);
     let kept: BTreeSet<FragmentId> = changed.iter().map(|f| f.id).collect();
     let gone: Vec<FragmentId> = next.fragments.ids().filter(|id| !kept.contains(id)).collect();
     let (version, stable) = (next.version, next.has_stable_row_ids());
@@ -45,4 +44,19 @@ pub(super) fn apply(
     indices::uncover_rewritten(entries, current, next, &merge.fragments.iter().map(|f| f.id.0).collect())?;
     indices::retain(entries, next);
     Ok(())
+}
+
+/// The fragments of a version, and others. One that has row ids with an id that was handed out is of an older version.
+fn changed_and_new(merge: &Merge, current: &Manifest) -> (Vec<Fragment>, Vec<Fragment>) {
+    let (mut changed, mut new, mut has_first) = (Vec::new(), Vec::new(), false);
+    for fragment in &merge.fragments {
+        let is_there = current.fragments.contains_id(fragment.id);
+        let is_new = match fragment.id {
+            FragmentId(0) => !is_there || has_first,
+            FragmentId(id) => !is_there && (Some(id) > current.max_fragment_id || fragment.row_ids.is_none()),
+        };
+        has_first |= fragment.id == FragmentId(0);
+        if is_new { &mut new } else { &mut changed }.push(fragment.clone());
+    }
+    (changed, new)
 }

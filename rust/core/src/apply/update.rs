@@ -45,6 +45,7 @@ pub(super) fn apply(
         Ok(edited)
     })?;
     let changed = || removed.iter().copied().chain(updated.iter().map(|f| f.id));
+    fragments::check_fields(next, &update.new_fragments)?;
     let new = update.new_fragments.iter().map(|new| Fragment { last_updated_at: None, ..new.edit() });
     let moved = add(next, &new.collect::<Vec<_>>(), current, changed(), context)?;
     let changed_ids = updated.iter().map(|f| f.id.0).collect();

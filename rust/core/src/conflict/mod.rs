@@ -7,7 +7,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use rules::check;
+pub use rules::{check, check_with_columns};
 
 /// What a transaction that got in first means for mine.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Outcome;
 use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::rows::{Intervals, RowIdSequence};
-use crate::transaction::{KeyFilter, Operation, Transaction, UpdateConfig, UpdateMode};
+use crate::schema::Schema;
+use crate::transaction::{KeyFilter, Merge, Operation, Transaction, UpdateConfig, UpdateMode};
 use crate::{FragmentId, Version};
 
 /// How a cell of the table decides.
@@ -117,6 +118,31 @@ pub fn check(mine: &Transaction, theirs: &Transaction, theirs_version: Version) 
         Some(Rule::Incompatible) => Incompatible(reason),
         Some(Rule::Note(note)) => note(&mine.operation, &theirs.operation),
     };
+    outcome(verdict, mine, theirs, theirs_version)
+}
+
+/// As [`check`], for a change of rows that is committed together with columns: `schema` has them, and all else of the
+/// version that it was made for.
+pub fn check_with_columns(
+    mine: &Transaction,
+    schema: &Schema,
+    theirs: &Transaction,
+    theirs_version: Version,
+) -> Outcome {
+    match &theirs.operation {
+        Operation::Merge(_) | Operation::Project(_) => {
+            outcome(Retryable("it changed the columns, and so does this"), mine, theirs, theirs_version)
+        }
+        Operation::UpdateConfig(_) => {
+            let merge = Merge { fragments: Vec::new(), schema: schema.clone(), preserves_nullability: true };
+            let mine = Transaction { operation: Operation::Merge(merge), ..mine.clone() };
+            check(&mine, theirs, theirs_version)
+        }
+        _ => check(mine, theirs, theirs_version),
+    }
+}
+
+fn outcome(verdict: Verdict, mine: &Transaction, theirs: &Transaction, theirs_version: Version) -> Outcome {
     let preempted = || {
         format!(
             "this {} was preempted by concurrent transaction {} ({}) at version {theirs_version}",
@@ -168,6 +194,7 @@ fn reason(theirs: &Operation) -> &'static str {
         Operation::UpdateMemWalState(_) => "it changed the state of an in-memory log",
         Operation::Merge(_) => "it changed the columns of all fragments",
         Operation::Project(_) => "it changed the schema",
+        Operation::Append(_) => "it added fragments, and this replaces all",
         _ => "it changed fragments that are replaced",
     }
 }

@@ -20,28 +20,38 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// What an append, a delete or an update of rows does to a version, together with a schema that has more columns.
-    ///
-    /// Errors: `Unsupported` for other operations, and for an update that changes rows where they are.
-    pub fn with_rows(current: &Manifest, schema: Schema, operation: Operation) -> Result<Self> {
-        let (removed, updated, new) = match operation {
-            Operation::Append(append) => (Vec::new(), Vec::new(), append.fragments),
-            Operation::Delete(delete) => (delete.deleted_fragment_ids, delete.updated_fragments, Vec::new()),
+    /// Errors: `Unsupported` for what is neither an append, nor a delete, nor an update that writes whole rows.
+    pub fn check(operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Append(_) | Operation::Delete(_) => Ok(()),
             Operation::Update(update)
                 if update.fields_modified.is_empty()
                     && update.updated_offsets.is_empty()
                     && update.updated_offset_bitmaps.is_empty()
                     && update.compacted_sstables.is_empty() =>
             {
+                Ok(())
+            }
+            other => Err(Error::unsupported(format!(
+                "{} cannot add columns in the same version: expected an append, a delete, or an update that writes \
+                 whole rows",
+                other.name()
+            ))),
+        }
+    }
+
+    /// What an append, a delete or an update of rows does to a version, together with a schema that has more columns.
+    ///
+    /// Errors: those of [`Self::check`]; retryable `Conflict` if the version does not have a fragment that is changed.
+    pub fn with_rows(current: &Manifest, schema: Schema, operation: Operation) -> Result<Self> {
+        Self::check(&operation)?;
+        let (removed, updated, new) = match operation {
+            Operation::Append(append) => (Vec::new(), Vec::new(), append.fragments),
+            Operation::Delete(delete) => (delete.deleted_fragment_ids, delete.updated_fragments, Vec::new()),
+            Operation::Update(update) => {
                 (update.removed_fragment_ids, update.updated_fragments, update.new_fragments)
             }
-            other => {
-                return Err(Error::unsupported(format!(
-                    "{} cannot add columns in the same version: expected an append, a delete, or an update that writes \
-                     whole rows",
-                    other.name()
-                )));
-            }
+            other => return Err(Error::internal(format!("{} passed the check of rows", other.name()))),
         };
         let removed: BTreeSet<FragmentId> = removed.into_iter().collect();
         let mut updated: BTreeMap<FragmentId, Fragment> = updated.into_iter().map(|f| (f.id, f)).collect();

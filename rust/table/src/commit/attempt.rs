@@ -138,6 +138,8 @@ pub(super) async fn prepare(
     durability: Durability,
 ) -> Result<Prepared> {
     let Basis { store, session, current, .. } = *basis;
+    let complete = current.map(|current| change.on(&current.manifest)).transpose()?;
+    let change = complete.as_deref().unwrap_or(change);
     let transaction = &change.transaction;
     let (next, encoded) = next_manifest(basis, at, change, runtime::now()).await?;
     let is_large =

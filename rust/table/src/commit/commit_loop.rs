@@ -172,7 +172,9 @@ impl Commit<'_> {
         if std::mem::replace(&mut self.has_attempted, true) {
             return self.find_newest().await;
         }
-        let file = attempt::file_ahead(&self.newest, &self.change.transaction);
+        // With columns the transaction has the fragments of the version that it is committed on.
+        let is_known = self.change.columns.is_none();
+        let file = is_known.then(|| attempt::file_ahead(&self.newest, &self.change.transaction)).flatten();
         let (store, newest) = (Arc::clone(&self.store), Arc::clone(&self.newest));
         let (durability, uploads) = (self.options.durability, self.change.uploads.clone());
         let write = async {

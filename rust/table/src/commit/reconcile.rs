@@ -69,7 +69,11 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
                 "Retryable commit conflict for version {version}: its transaction was not kept"
             )));
         };
-        match conflict::check(mine, theirs, version) {
+        let outcome = match &change.columns {
+            Some(schema) => conflict::check_with_columns(mine, schema, theirs, version),
+            None => conflict::check(mine, theirs, version),
+        };
+        match outcome {
             Outcome::Compatible => {}
             _ if is_planted(Fault::ConflictsAreIgnored) => {}
             Outcome::Rebase if is_planted(Fault::RebaseIsSkipped) => {}

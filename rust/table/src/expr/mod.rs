@@ -25,6 +25,7 @@ mod functions;
 mod lists;
 mod nulls;
 mod parse;
+mod repeats;
 #[cfg(test)]
 mod tests;
 mod times;

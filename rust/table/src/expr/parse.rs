@@ -10,6 +10,8 @@ use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use pennon_core::{Error, Result};
 
+use super::repeats;
+
 /// Depth of nesting (parentheses, NOT, CASE ...) beyond which a text is refused.
 const NESTING: usize = 100;
 
@@ -82,6 +84,7 @@ impl<'a> Text<'a> {
             Token::Word(word) => word.keyword == Keyword::NoKeyword,
             _ => false,
         };
+        repeats::check(&tokens)?;
         let operators = tokens.iter().filter(|t| !flat(&t.token)).count();
         Ok(Self { sql, operators, tokens })
     }

@@ -422,3 +422,36 @@ fn between_is_what_the_text_says() {
         assert_eq!(Expression::between(field, 2, 5).unwrap().condition(), text.condition());
     }
 }
+
+/// Within these the parser tries everything at least two times.
+#[test]
+fn texts_that_parsers_look_at_again_and_again_are_refused() {
+    let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+    for open in [
+        "substr(a, ",
+        "cast(",
+        "floor(",
+        "array[",
+        "interval ",
+        "a.s[",
+        "position(",
+        "overlay(",
+        "convert(",
+        "a.",
+    ] {
+        for nested in [5, 12, 30, 90, 5000] {
+            let started = std::time::Instant::now();
+            let error = Expression::parse(&format!("{}* *", open.repeat(nested)), &schema).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(started.elapsed().as_secs() < 20, "{nested} times {open} took {:?}", started.elapsed());
+        }
+    }
+    let intervals = vec!["now() - interval '1 day' < now()"; 60].join(" AND ");
+    let floors = format!("{}a{}", "floor(".repeat(10), ")".repeat(10));
+    let names = vec!["a.b.c = 1"; 500].join(" OR ");
+    for text in [intervals, floors] {
+        Expression::parse(&text, &schema).unwrap();
+    }
+    let error = Expression::parse(&names, &schema).unwrap_err();
+    assert!(!error.to_string().contains("too deeply"), "{error}");
+}

@@ -220,6 +220,11 @@ impl JobPlan {
             Some(columns) if newest.uncommitted_columns().is_none() => {
                 newest.with_missing_columns(columns)?
             }
+            None if newest.uncommitted_columns().is_some() => {
+                return Err(Error::invalid_input(
+                    "The job has no columns, and the handle of the newest version has some that are not committed",
+                ));
+            }
             _ => newest.clone(),
         };
         self.work.check(newest)?;

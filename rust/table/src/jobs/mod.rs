@@ -76,11 +76,13 @@ impl Pin {
         let snapshot = dataset.snapshot();
         let found = (snapshot.version(), snapshot.manifest.timestamp);
         if found == (self.version, self.made_at) {
-            return match &self.columns {
-                Some(columns) if dataset.uncommitted_columns().is_none() => {
-                    dataset.with_columns(Arc::clone(columns))
-                }
-                _ => Ok(dataset.clone()),
+            return match (&self.columns, dataset.uncommitted_columns()) {
+                (Some(columns), None) => dataset.with_columns(Arc::clone(columns)),
+                (mine, theirs) if mine.as_ref() == theirs => Ok(dataset.clone()),
+                _ => Err(Error::invalid_input(format!(
+                    "Job {} is for other columns than those of the handle that are not committed",
+                    self.uuid
+                ))),
             };
         }
         let text = |(version, at): (Version, Timestamp)| {

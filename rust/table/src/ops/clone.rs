@@ -40,7 +40,10 @@ impl Dataset {
     pub async fn create_branch(&self, name: &str, reference: Option<VersionRef>) -> Result<Self> {
         let source = match reference {
             Some(reference) => self.find(reference).await?,
-            None => Arc::clone(self.snapshot()),
+            None => {
+                self.check_committed("A branch")?;
+                Arc::clone(self.snapshot())
+            }
         };
         let main = refs::main_store(&source)?;
         let target = refs::branch_store(&main, source.session(), name)?;

@@ -111,6 +111,14 @@ impl Dataset {
         Ok(Self::at(snapshot, params.commit))
     }
 
+    /// Commits a transaction that was made on this version, with its columns that are not committed: as [`Self::commit`].
+    pub async fn commit_on(&self, transaction: Transaction, options: CommitOptions) -> Result<Self> {
+        self.check_read_version(&transaction)?;
+        let change = StagedChange::from(checked(transaction)?);
+        let snapshot = super::publish(Arc::clone(self.snapshot()), change, &options).await.into_result()?;
+        Ok(Self::at(snapshot, options))
+    }
+
     /// Commits fragments from [`Self::write_fragments`] as an append to this version, and moves to the new one.
     /// Idempotent by uuid.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]

@@ -12,9 +12,11 @@ use crate::versions::resolve;
 use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
-    /// Makes this version the newest one by a new commit, and moves to it.
+    /// Makes this version the newest one by a new commit, and moves to it. Errors: `Unsupported` on a handle with columns
+    /// that are not committed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore(&mut self) -> Result<()> {
+        self.check_committed("Restore")?;
         let newest = resolve::newest(&self.snapshot().store, self.session(), Some(self.snapshot())).await?;
         let operation = Operation::Restore(Restore { version: self.version() });
         let transaction = staged::transaction(newest.version(), None, Metadata::new(), operation);

@@ -1,8 +1,9 @@
 //! Columns that are committed together with rows: what a write does whose rows have columns that the table lacks.
 //!
 //! A handle has them before any version does, so that all verbs read, check and write as if they were there. Its change
-//! of rows becomes a `Merge`, the one operation of the format that has a schema and fragments (table format 7.2). It
-//! cannot be carried over to another version: a change that somebody else commits meanwhile is a retryable conflict.
+//! of rows becomes a `Merge`, the one operation of the format that has a schema and fragments (table format 7.2). That is
+//! made on top of each version that the commit tries: what others do to other rows meanwhile does not matter, as without
+//! columns; another change of the schema is a retryable conflict.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use pennon_core::{Error, ErrorKind, Result};
 
 use super::add_columns::all_nullable;
 use crate::dataset::Dataset;
-use crate::versions::snapshot::{Snapshot, UncommittedColumns};
+use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedChange;
 
 impl Dataset {
@@ -23,6 +24,9 @@ impl Dataset {
     /// The handle that this is called on stays as it is. Errors: `AlreadyExists` and `SchemaMismatch` for columns that are
     /// there, `InvalidInput` for names that cannot be, columns that cannot be null, and a handle that has such columns.
     pub fn with_columns(&self, columns: SchemaRef) -> Result<Self> {
+        if columns.fields().is_empty() {
+            return Err(Error::invalid_input("No columns were given to add"));
+        }
         if self.uncommitted_columns().is_some() {
             return Err(Error::invalid_input("The handle has columns already that are not committed"));
         }
@@ -30,6 +34,28 @@ impl Dataset {
         let evolved = self.with_new_columns(&columns)?;
         all_nullable(&evolved.added.fields, next)?;
         Ok(self.on(self.snapshot().with_columns(evolved.schema, columns)))
+    }
+
+    /// Errors: `InvalidInput` for a transaction that was made on another version.
+    pub(super) fn check_read_version(&self, transaction: &Transaction) -> Result<()> {
+        if transaction.read_version == self.version() {
+            return Ok(());
+        }
+        Err(Error::invalid_input(format!(
+            "The transaction is for version {}; expected {}, that of the handle with columns that are not committed",
+            transaction.read_version,
+            self.version()
+        )))
+    }
+
+    /// Errors: `Unsupported` on a handle with columns that are not committed.
+    pub(super) fn check_committed(&self, verb: &str) -> Result<()> {
+        match self.uncommitted_columns() {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported(format!(
+                "{verb} cannot add columns in the same version: the handle has some that are not committed"
+            ))),
+        }
     }
 
     /// The columns of [`Self::with_columns`].
@@ -61,19 +87,13 @@ impl Dataset {
     /// Errors: `InvalidInput` if it was made on another version; `Unsupported` for another change than one of rows.
     pub fn completed(&self, transaction: Transaction) -> Result<Transaction> {
         let Some(uncommitted) = self.snapshot().uncommitted() else { return Ok(transaction) };
-        if transaction.read_version != self.version() {
-            return Err(Error::invalid_input(format!(
-                "The transaction is for version {}; expected {}, that of the handle with columns that are not committed",
-                transaction.read_version,
-                self.version()
-            )));
-        }
-        if let Operation::Merge(merge) = &transaction.operation
-            && merge.schema.fields == self.schema().fields
-        {
+        self.check_read_version(&transaction)?;
+        if has_columns(&transaction.operation, self.schema()) {
             return Ok(transaction);
         }
-        let operation = with_rows(uncommitted, self.schema(), transaction.operation)?;
+        let manifest = &uncommitted.version.manifest;
+        let merge = Merge::with_rows(manifest, self.schema().as_ref().clone(), transaction.operation)?;
+        let operation = Operation::Merge(merge);
         Ok(Transaction { operation, ..transaction })
     }
 }
@@ -82,15 +102,14 @@ impl Dataset {
 pub(super) async fn complete(
     base: Arc<Snapshot>,
     change: StagedChange,
-) -> std::result::Result<(Arc<Snapshot>, StagedChange), Error> {
+) -> Result<(Arc<Snapshot>, StagedChange)> {
     let Some(uncommitted) = base.uncommitted() else { return Ok((base, change)) };
-    let operation = change.transaction.operation.clone();
-    match with_rows(uncommitted, &base.manifest.schema, operation) {
-        Ok(operation) => {
-            let transaction = Transaction { operation, ..change.transaction };
-            let change = StagedChange { transaction, affected: None, in_place: None, ..change };
-            Ok((Arc::clone(&uncommitted.version), change))
-        }
+    let version = Arc::clone(&uncommitted.version);
+    if has_columns(&change.transaction.operation, &base.manifest.schema) {
+        return Ok((version, change));
+    }
+    match Merge::check(&change.transaction.operation) {
+        Ok(()) => Ok((version, StagedChange { columns: Some(Arc::clone(&base.manifest.schema)), ..change })),
         Err(error) => {
             change.discard().await;
             Err(error)
@@ -98,11 +117,7 @@ pub(super) async fn complete(
     }
 }
 
-fn with_rows(
-    uncommitted: &UncommittedColumns,
-    schema: &Arc<Schema>,
-    operation: Operation,
-) -> Result<Operation> {
-    let manifest = &uncommitted.version.manifest;
-    Ok(Operation::Merge(Merge::with_rows(manifest, schema.as_ref().clone(), operation)?))
+/// Whether an operation commits these columns itself.
+fn has_columns(operation: &Operation, schema: &Schema) -> bool {
+    matches!(operation, Operation::Merge(merge) if merge.schema.fields == schema.fields)
 }

@@ -3,14 +3,15 @@
 //! Invariant: the files belong to the change. The commit loop takes both and removes the files if, and only if, it is
 //! certain that no version refers to them. A change that is dropped leaves its files where they are, for cleanup to find.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::paths::{self, Reference};
 use pennon_core::manifest::{Fragment, FragmentReuse, Manifest};
-use pennon_core::schema::Metadata;
-use pennon_core::transaction::{Operation, Transaction};
+use pennon_core::schema::{Metadata, Schema};
+use pennon_core::transaction::{Merge, Operation, Transaction};
 use pennon_core::{Result, Version};
 use uuid::Uuid;
 
@@ -60,6 +61,9 @@ pub struct StagedChange {
     /// For an update: rows that changed where they are, if their last-updated-at versions are columns, which are for
     /// one version.
     pub(crate) in_place: Option<RowsInPlace>,
+    /// The schema of a table that gets columns with the change: it becomes a `Merge`, on top of whatever version it is
+    /// committed on.
+    pub(crate) columns: Option<Arc<Schema>>,
     /// Files that are on their way to the store: the commit waits for them before it publishes.
     pub(crate) uploads: Uploads,
 }
@@ -73,6 +77,7 @@ impl From<Transaction> for StagedChange {
             affected: None,
             reuse: None,
             in_place: None,
+            columns: None,
             uploads: Uploads::default(),
         }
     }
@@ -108,6 +113,18 @@ impl StagedChange {
     /// over to a version in which somebody else changed other rows of the same fragments.
     pub fn affecting(self, affected: Option<RowsByFragment>) -> Self {
         Self { affected, ..self }
+    }
+
+    /// What is committed on top of a version: the change, together with its columns if it has some. Errors: those of
+    /// [`Merge::with_rows`].
+    pub(crate) fn on(&self, current: &Manifest) -> Result<Cow<'_, Self>> {
+        let Some(schema) = &self.columns else { return Ok(Cow::Borrowed(self)) };
+        let mut change = self.clone();
+        let operation = change.transaction.operation;
+        change.transaction.operation =
+            Operation::Merge(Merge::with_rows(current, schema.as_ref().clone(), operation)?);
+        change.transaction.read_version = current.version;
+        Ok(Cow::Owned(change))
     }
 
     /// The transaction, for somebody else to commit: all files have arrived. Errors: those of writing; the files are

@@ -137,7 +137,7 @@ fn columns() {
     let merge =
         |fragments, schema| Operation::Merge(Merge { fragments, schema, preserves_nullability: true });
     refused(merge(vec![fragment(0)], doubled), ErrorKind::InvalidInput, "taken by another field");
-    refused(merge(vec![fragment(0), fragment(0)], schema.clone()), ErrorKind::InvalidInput, "more than once");
+    refused(merge(vec![fragment(1), fragment(1)], schema.clone()), ErrorKind::InvalidInput, "more than once");
     let longer = Fragment { physical_rows: 50, ..fragment(0) };
     refused(merge(vec![longer], schema.clone()), ErrorKind::InvalidInput, "50 rows");
     // A fragment that the table had once; one with an id that it never handed out is new.
