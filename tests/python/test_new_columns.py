@@ -271,6 +271,8 @@ def test_the_config_of_a_table_that_a_job_makes(tmp_path: Path) -> None:
     made = plan.commit([task.run({"a": [2]}) for task in plan.tasks]).dataset
     assert (made.version, made.config()["owner"]) == (2, "them")
     assert lance.dataset(uri).config()["owner"] == "them"
+    with pytest.raises(pennon.InvalidInputError, match=r"lance\.auto_cleanup\.interval"):
+        jobs.plan_overwrite(uri, schema, config={"lance.auto_cleanup.interval": "x"})
     with pytest.raises(pennon.InvalidInputError, match="an older reader"):
         jobs.plan_append(uri, compatible_with="pylance 14.0")
     jobs.plan_append(uri, compatible_with="pylance 1.0")

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Operation;
+use super::{Operation, UpdateMode};
 use crate::manifest::{Fragment, Manifest};
 use crate::schema::Schema;
 use crate::{Error, FragmentId, Result};
@@ -25,7 +25,8 @@ impl Merge {
         match operation {
             Operation::Append(_) | Operation::Delete(_) => Ok(()),
             Operation::Update(update)
-                if update.fields_modified.is_empty()
+                if update.mode == UpdateMode::RewriteRows
+                    && update.fields_modified.is_empty()
                     && update.updated_offsets.is_empty()
                     && update.updated_offset_bitmaps.is_empty()
                     && update.compacted_sstables.is_empty() =>
@@ -56,8 +57,12 @@ impl Merge {
         let removed: BTreeSet<FragmentId> = removed.into_iter().collect();
         let mut updated: BTreeMap<FragmentId, Fragment> = updated.into_iter().map(|f| (f.id, f)).collect();
         let present = current.fragments.decode_all().filter(|fragment| !removed.contains(&fragment.id));
-        let mut fragments: Vec<Fragment> =
-            present.map(|f| updated.remove(&f.id).unwrap_or_else(|| Arc::unwrap_or_clone(f))).collect();
+        // Files are those that the version has: others may have written columns of fragments meanwhile.
+        let change = |fragment: Arc<Fragment>| match updated.remove(&fragment.id) {
+            Some(changed) => Fragment { deletion: changed.deletion, ..fragment.edit() },
+            None => Arc::unwrap_or_clone(fragment),
+        };
+        let mut fragments: Vec<Fragment> = present.map(change).collect();
         if let Some(id) = updated.into_keys().next() {
             return Err(Error::retryable_conflict(format!(
                 "fragment {id}, which is changed, is not in version {}",

@@ -37,6 +37,7 @@ use self::divide::FragmentPart;
 pub use self::work::{ChangeWork, ColumnsWork, JoinWork, MergeWork, NewTable, ScanWork, Work};
 use crate::dataset::Dataset;
 use crate::ops::compact::CompactionOptions;
+use crate::ops::config::check_values;
 use crate::ops::merge_insert::WhenUnmatchedTarget;
 use crate::ops::merge_insert::parts::MergedPart;
 use crate::ops::verify::Finding;
@@ -227,8 +228,9 @@ impl Dataset {
 
 impl JobPlan {
     /// Divides the making of a table, or of its whole content, into tasks that are given rows. Errors: `InvalidInput` for
-    /// a division into nothing, or by bytes.
+    /// a division into nothing, or by bytes, and for a setting of the config that cannot be.
     pub fn new_table(uri: &str, table: NewTable, division: Division) -> Result<Self> {
+        check_values(&table.config)?;
         let pin = Pin {
             uri: uri.to_owned(),
             version: Version(0),

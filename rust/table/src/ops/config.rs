@@ -80,7 +80,7 @@ pub(super) fn check(update: &UpdateConfig) -> Result<()> {
 }
 
 /// Checks settings. Errors: those of [`check`].
-pub(super) fn check_values<'a>(settings: impl IntoIterator<Item = (&'a String, &'a String)>) -> Result<()> {
+pub(crate) fn check_values<'a>(settings: impl IntoIterator<Item = (&'a String, &'a String)>) -> Result<()> {
     for (key, value) in settings {
         let (valid, expected) = match key.strip_prefix(AUTO_CLEANUP) {
             Some("interval" | "retain_versions" | "delete_rate_limit" | "delete_concurrency") => {

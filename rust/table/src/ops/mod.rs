@@ -11,7 +11,7 @@ pub mod cleanup;
 mod clone;
 pub mod commit;
 pub mod compact;
-mod config;
+pub(crate) mod config;
 pub mod delete;
 mod describe;
 mod drop_columns;
