@@ -10,7 +10,7 @@ use pennon_core::{Error, Result};
 /// Looks at tokens beyond the first of each: about a second.
 const MOST: u64 = 1 << 18;
 
-/// Between two brackets.
+/// What is between two brackets, apart from those in it.
 #[derive(Default)]
 struct Level {
     /// How many times two it was opened with.
@@ -21,15 +21,15 @@ struct Level {
 
 /// Errors: `InvalidInput` for a text that the parser could look at too often.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut levels = vec![Level::default()];
+    // Those around the innermost one, which is apart, and how many times two they are in all.
+    let (mut around, mut level, mut doublings) = (Vec::new(), Level::default(), 0_u32);
     let mut repeats = 0_u64;
     let mut tokens = tokens.iter().map(|token| &token.token).filter(|token| !is_space(token)).peekable();
     let mut before: Option<&Token> = None;
     while let Some(token) = tokens.next() {
-        let innermost = levels.last_mut();
-        match (token, innermost) {
-            (Token::Period, Some(level)) => level.dots += 1,
-            (Token::Word(word), Some(level)) => {
+        match token {
+            Token::Period => level.dots += 1,
+            Token::Word(word) => {
                 if before != Some(&Token::Period) {
                     level.dots = 0;
                 }
@@ -38,20 +38,23 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
                     level.opened += 1;
                 }
             }
-            (Token::LParen | Token::LBracket | Token::LBrace, _) => {
-                levels.push(Level { opened: tries(before), dots: 0 });
+            Token::LParen | Token::LBracket | Token::LBrace => {
+                doublings = doublings.saturating_add(level.opened + level.dots);
+                around.push(std::mem::replace(&mut level, Level { opened: tries(before), dots: 0 }));
             }
-            (Token::RParen | Token::RBracket | Token::RBrace, _) => {
-                if levels.len() > 1 {
-                    levels.pop();
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                if let Some(outer) = around.pop() {
+                    doublings = doublings.saturating_sub(outer.opened + outer.dots);
+                    level = outer;
                 }
             }
-            (_, Some(level)) => level.dots = 0,
-            (_, None) => {}
+            _ => level.dots = 0,
         }
-        let doublings: u32 = levels.iter().map(|level| level.opened + level.dots).sum();
-        repeats = repeats.saturating_add(1_u64.checked_shl(doublings).unwrap_or(u64::MAX) - 1);
-        if doublings > 63 || repeats > MOST {
+        let times =
+            1_u64.checked_shl(doublings.saturating_add(level.opened + level.dots)).unwrap_or(u64::MAX);
+        // Two times are no matter.
+        repeats = repeats.saturating_add(times.saturating_sub(2));
+        if repeats > MOST {
             return Err(Error::invalid_input(
                 "the expression is nested too deeply: too many functions and names with dots are within each other",
             ));
@@ -65,11 +68,16 @@ fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 
-/// By how many times two a bracket after this token multiplies what is in it.
+/// By how many times two a bracket after this token multiplies what is in it: none after an operator or a name.
 fn tries(before: Option<&Token>) -> u32 {
+    use Keyword::{ALL, AND, ANY, BETWEEN, ELSE, ILIKE, IN, IS, LIKE, NOT, NoKeyword, OR, SOME, THEN, WHEN};
     match before {
-        Some(Token::Word(word)) if word.keyword == Keyword::POSITION => 2,
-        Some(Token::Word(word)) if word.keyword != Keyword::NoKeyword => 1,
+        Some(Token::Word(word)) => match word.keyword {
+            NoKeyword | ALL | AND | ANY | BETWEEN | ELSE | ILIKE | IN | IS | LIKE | NOT | OR | SOME
+            | THEN | WHEN => 0,
+            Keyword::POSITION => 2,
+            _ => 1,
+        },
         _ => 0,
     }
 }
