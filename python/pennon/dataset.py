@@ -227,15 +227,12 @@ class LanceDataset(
         self._default_scan_options = dict(default_scan_options or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = self._native.storage_options
-        settings = self._native.commit_settings
-        columns = self._native.uncommitted_columns
-        return _reopen, (self.uri, self.version, options, self._default_scan_options, *settings, columns)
+        native = self._native
+        settings = (*native.commit_settings, native.uncommitted_columns)
+        return _reopen, (self.uri, self.version, native.storage_options, self._default_scan_options, *settings)
 
     def __copy__(self) -> LanceDataset:
-        copied = self.checkout_version(self.version)
-        columns = self._native.uncommitted_columns
-        return copied if columns is None else copied.with_new_columns(columns)
+        return self._like(self._native.copy())
 
     # Changes.
 
@@ -329,9 +326,7 @@ class LanceDataset(
         transaction = commits.transaction_of(operation, read_version, commit_message)
         dataset = base_uri if isinstance(base_uri, LanceDataset) else None
         uri = dataset.uri if dataset is not None else os.fspath(base_uri)
-        stored = strings(storage_options)
-        if dataset is not None:
-            stored = {**dataset._native.storage_options, **stored}
+        stored = {**({} if dataset is None else dataset._native.storage_options), **strings(storage_options)}
         options: _native.CommitOptions = {
             "storage_options": stored,
             "durability": durability or (dataset._native.commit_settings[0] if dataset is not None else "full"),

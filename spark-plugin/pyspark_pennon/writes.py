@@ -127,7 +127,7 @@ def write(
     {'num_inserted_rows': 3, 'num_deleted_rows': 0, 'num_files': 1, 'version': 1}
     >>> late = spark.createDataFrame([(7, 28, "UA")], "id long, day int, carrier string")
     >>> write(late, f"{folder}/flights.lance", mode="overwrite", replace_where="day = 28", merge_schema=True)
-    {'num_inserted_rows': 1, 'num_deleted_rows': 2, 'num_files': 1, 'version': 3}
+    {'num_inserted_rows': 1, 'num_deleted_rows': 2, 'num_files': 1, 'version': 2}
     >>> read(spark, f"{folder}/flights.lance").orderBy("id").collect()
     [Row(id=3, day=29, carrier=None), Row(id=7, day=28, carrier='UA')]
     """

@@ -152,8 +152,7 @@ def plan_overwrite(
         Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
     storage_options, durability, enable_stable_row_ids, enable_v2_manifest_paths, data_storage_version,
     compatible_with
-        As in [write_dataset][pennon.write_dataset].
-        Data files of a table that exists keep their version, if none is given.
+        As in [write_dataset][pennon.write_dataset]. Files of a table that exists keep their version by default.
     config
         Entries of the table config, which the version has that the job commits.
 
@@ -178,12 +177,9 @@ def plan_overwrite(
     )
     found = existing(fspath(uri), request) if mode == "overwrite" else None
     for_reader(request, compatible_with, enable_stable_row_ids, fspath(uri), found)
-    if (
-        found is not None
-        and request["data_storage_version"] is None
-        and found.data_storage_version not in ("0.1", "legacy")
-    ):
-        request["data_storage_version"] = found.data_storage_version
+    present = None if found is None else found.data_storage_version
+    if request["data_storage_version"] is None and present not in ("0.1", "legacy"):
+        request["data_storage_version"] = present
     return JobPlan(_native.JobPlan.new_table(fspath(uri), schema, tasks, request), connection)
 
 
