@@ -440,7 +440,7 @@ fn texts_that_parsers_look_at_again_and_again_are_refused() {
         "a.",
     ] {
         for nested in [5, 12, 30, 90, 5000] {
-            let started = std::time::Instant::now();
+            let started = crate::runtime::Stopwatch::start();
             let error = Expression::parse(&format!("{}* *", open.repeat(nested)), &schema).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
             assert!(started.elapsed().as_secs() < 20, "{nested} times {open} took {:?}", started.elapsed());
