@@ -78,7 +78,7 @@ def run(folder: str) -> None:
 
     first, second = (tempfile.mkdtemp(dir=folder) for _ in range(2))
     processes = torch.multiprocessing.spawn(train, (uri, first), RANKS, join=False)
-    table.insert(others.set_column(1, "digit", pa.array([0] * len(others))))  # wrong, but for some
+    table.insert(others.set_column(1, "digit", pa.array([0] * len(others))))  # most of them wrong
     table.delete("digit = 3")
     print(f"meanwhile: {table.count_rows():,} images in version {table.version}")
     while not processes.join():

@@ -290,6 +290,7 @@ class History:
         kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
         found = end.get_transactions(len(kept)) if kept else []
         self.transactions = dict(zip(kept, found, strict=True))
+        self._merges: dict[int, tuple[int | None, bool]] = {}
 
     def operation(self, version: int) -> str | None:
         """The name of a version's operation, None if it was not kept."""
@@ -314,27 +315,29 @@ class History:
             return int(self._end.checkout_version(1).count_rows())
         if self.operation(version) == "Append":
             return sum(part.physical_rows or 0 for part in self.transactions[version].operation.fragments)
-        if self.operation(version) != "Merge":
-            return None
-        # Of columns, of rows, or of both.
-        before, after = (self._metadata(at) for at in (version - 1, version))
-        if any(after.pop(number, None) != metadata for number, metadata in before.items()):
-            return None
-        return sum(int(metadata["physical_rows"]) for metadata in after.values())
+        return self._merged(version)[0] if self.operation(version) == "Merge" else None
 
     def keeps_rows(self, version: int) -> bool:
         """Whether a version has the rows of the one before, perhaps with other columns."""
-        if self.operation(version) != "Merge":
-            return self.operation(version) in _KEEPS_ROWS
-        rows = [
-            {number: (metadata["physical_rows"], metadata["deletion_file"]) for number, metadata in found.items()}
-            for found in (self._metadata(version - 1), self._metadata(version))
-        ]
-        return rows[0] == rows[1]
+        if self.operation(version) == "Merge":
+            return self._merged(version)[1]
+        return self.operation(version) in _KEEPS_ROWS
 
-    def _metadata(self, version: int) -> dict[int, Any]:
-        found = self._end.checkout_version(version).get_fragments()
-        return {fragment.fragment_id: fragment.metadata.to_json() for fragment in found}
+    def _merged(self, version: int) -> tuple[int | None, bool]:
+        """Of a merge, of columns, rows or both: the rows it appended if it did nothing else, and whether it left
+        all rows.
+        """
+        if version not in self._merges:
+            found = (self._end.checkout_version(at).get_fragments() for at in (version - 1, version))
+            before, after = ({part.fragment_id: part.metadata.to_json() for part in parts} for parts in found)
+            rows = [
+                {number: (part["physical_rows"], part["deletion_file"]) for number, part in parts.items()}
+                for parts in (before, after)
+            ]
+            is_same = all(after.get(number) == part for number, part in before.items())
+            new = sum(int(part["physical_rows"]) for number, part in after.items() if number not in before)
+            self._merges[version] = (new if is_same else None, rows[0] == rows[1])
+        return self._merges[version]
 
     def changed_rows(self, version: int) -> int:
         """About how many rows a version changed that did more than append."""

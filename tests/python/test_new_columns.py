@@ -106,9 +106,12 @@ def test_fragments_of_the_handle(uri: str) -> None:
     table = pennon.dataset(uri).with_new_columns(NEW)
     row = {"a": [9], "b": [90], "c": [{"d": "x"}]}
     with pytest.raises(
-        pennon.InvalidInputError, match="columns that are not committed, b, c: expected return_transaction"
+        pennon.InvalidInputError,
+        match="columns that are not committed, b, c: expected mode='append' and return_transaction",
     ):
         write_fragments(row, table)
+    with pytest.raises(pennon.InvalidInputError, match="expected mode='append' and return_transaction"):
+        write_fragments(row, table, mode="overwrite", return_transaction=True)
     complete = write_fragments(row, table, return_transaction=True)
     for target in (table, uri):
         # Once, by its uuid.
@@ -194,16 +197,26 @@ def test_a_transaction_that_pylance_commits(uri: str) -> None:
     merge = lance.LanceOperation.Merge([*fragments, added], theirs.lance_schema)
     lance.LanceDataset.commit(uri, merge, read_version=theirs.version)
     assert rows(uri)[-1] == {"a": 20, "b": 1, "c": None}
-    # The id 0 is for new fragments as well.
+    # The id 0 is for new fragments as well, and so is one that was reserved.
     ours = pennon.dataset(uri)
     present = [fragment.metadata for fragment in ours.get_fragments()]
     new = write_fragments({"a": [21], "b": [1]}, uri)
     merge = pennon.LanceOperation.Merge([*present, *new], ours.lance_schema)
     pennon.LanceDataset.commit(uri, merge, read_version=ours.version)
     assert rows(uri)[-1] == {"a": 21, "b": 1, "c": None}
+    reserved = pennon.LanceDataset.commit(
+        uri, pennon.LanceOperation.ReserveFragments(2), read_version=ours.version + 1
+    )
+    extra = json.loads(json.dumps(write_fragments({"a": [22], "b": [1]}, uri)[0].to_json()))
+    extra["id"] = max(fragment.fragment_id for fragment in reserved.get_fragments()) + 2
+    added = pennon.FragmentMetadata.from_json(json.dumps(extra))
+    present = [fragment.metadata for fragment in reserved.get_fragments()]
+    merge = pennon.LanceOperation.Merge([*present, added], reserved.lance_schema)
+    done = pennon.LanceDataset.commit(uri, merge, read_version=reserved.version)
+    assert (done.get_fragments()[-1].fragment_id, rows(uri)[-1]) == (extra["id"], {"a": 22, "b": 1, "c": None})
     ours, mirror = pennon.dataset(uri), lance.dataset(uri)
     ids = ours.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist()
-    assert ids == mirror.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist() == list(range(9))
+    assert ids == mirror.to_table(with_row_id=True).sort_by("a")["_rowid"].to_pylist() == list(range(10))
 
 
 def test_jobs(uri: str) -> None:

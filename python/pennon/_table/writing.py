@@ -185,10 +185,10 @@ def write_fragments(
     """
     table = handle_of(dataset_uri)
     columns = None if table is None else table.uncommitted_columns
-    if columns is not None and not return_transaction:
+    if columns is not None and not (return_transaction and mode == "append"):
         raise InvalidInputError(
             f"The dataset has columns that are not committed, {', '.join(columns.names)}: expected "
-            "return_transaction=True, or a job, whose plan has them"
+            "mode='append' and return_transaction=True, or a job, whose plan has them"
         )
     refuse(
         base_store_params=base_store_params,

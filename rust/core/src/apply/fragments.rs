@@ -43,10 +43,13 @@ pub(super) fn check_fields(current: &Manifest, new: &[Fragment]) -> Result<()> {
 /// Gives the fragments that have no id theirs; ids are never used again.
 ///
 /// Errors: `InvalidInput` for ids that are taken and for row ids in a table without them.
-pub(super) fn number(next: &mut Manifest, new: &[Fragment]) -> Result<Vec<Fragment>> {
+pub(super) fn number<'a>(
+    next: &mut Manifest,
+    new: impl IntoIterator<Item = &'a Fragment>,
+) -> Result<Vec<Fragment>> {
     let mut taken = BTreeSet::new();
     let stable = next.has_stable_row_ids();
-    let mut numbered = Vec::with_capacity(new.len());
+    let mut numbered = Vec::new();
     for fragment in new {
         let mut fragment = fragment.edit();
         // 0 means unassigned; other ids were reserved by an earlier commit.
@@ -82,16 +85,16 @@ pub(super) fn insert(next: &mut Manifest, new: Vec<Fragment>) {
 ///
 /// `edit` makes the new fragment from the current one and the change. Errors: `InvalidInput` if a fragment is named
 /// more than once, has another number of rows, or fewer than are deleted; retryable `Conflict` if it is missing.
-pub(super) fn change(
+pub(super) fn change<'a>(
     next: &mut Manifest,
     operation: &str,
     removed: &[FragmentId],
-    updated: &[Fragment],
+    updated: impl IntoIterator<Item = &'a Fragment>,
     mut edit: impl FnMut(&Fragment, &Fragment) -> Result<Fragment>,
 ) -> Result<()> {
     let duplicate_id = |id| Error::invalid_input(format!("{operation} names fragment {id} more than once"));
     let mut changes: BTreeMap<FragmentId, Option<&Fragment>> = BTreeMap::new();
-    let all = removed.iter().map(|id| (*id, None)).chain(updated.iter().map(|f| (f.id, Some(f))));
+    let all = removed.iter().map(|id| (*id, None)).chain(updated.into_iter().map(|f| (f.id, Some(f))));
     for (id, change) in all {
         // Removing a fragment two times is harmless; changing it two times is not.
         if changes.insert(id, change).is_some_and(|before| before.is_some() || change.is_some()) {

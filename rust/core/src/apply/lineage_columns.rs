@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{lineage, update};
+use super::{lineage, merge, update};
 use crate::deletion::DeletionVector;
 use crate::manifest::{Fragment, LineageSource, Manifest};
 use crate::rows::RowIdSequence;
@@ -53,8 +53,7 @@ pub fn needed_lineage_columns(
             update.new_fragments.iter().any(looks_up_versions)
         }
         Operation::Merge(merge) => {
-            let is_new = |fragment: &&Fragment| Some(fragment.id.0) > current.max_fragment_id;
-            merge.fragments.iter().filter(is_new).any(looks_up_versions)
+            merge::changed_and_new(merge, current).1.into_iter().any(looks_up_versions)
         }
         Operation::Rewrite(rewrite) => {
             let mut new = rewrite.groups.iter().flat_map(|group| &group.new_fragments);

@@ -16,11 +16,11 @@ pub(super) fn apply(
     entries: &mut Vec<IndexMetadata>,
     context: &ApplyContext<'_>,
 ) -> Result<()> {
-    let (changed, new) = changed_and_new(merge, next);
+    let (changed, new) = changed_and_new(merge, current);
     let kept: BTreeSet<FragmentId> = changed.iter().map(|f| f.id).collect();
     let gone: Vec<FragmentId> = next.fragments.ids().filter(|id| !kept.contains(id)).collect();
     let (version, stable) = (next.version, next.has_stable_row_ids());
-    fragments::change(next, "Merge", &gone, &changed, |current, change| {
+    fragments::change(next, "Merge", &gone, changed.iter().copied(), |current, change| {
         let mut edited =
             Fragment { files: change.files.clone(), deletion: change.deletion.clone(), ..current.edit() };
         // Rows whose values are in other files were changed.
@@ -30,9 +30,10 @@ pub(super) fn apply(
         Ok(edited)
     })?;
     let has_less_rows =
-        |change: &&Fragment| current.fragment(change.id).is_some_and(|f| f.deletion != change.deletion);
+        |change: &&&Fragment| current.fragment(change.id).is_some_and(|f| f.deletion != change.deletion);
     let from = gone.iter().copied().chain(changed.iter().filter(has_less_rows).map(|f| f.id));
-    update::add(next, &new, current, from, context)?;
+    let new = fragments::number(next, new)?;
+    update::add(next, new, current, from, context)?;
     // The reference leaves the metadata out.
     let metadata =
         if merge.schema.metadata.is_empty() { &next.schema.metadata } else { &merge.schema.metadata };
@@ -47,7 +48,10 @@ pub(super) fn apply(
 }
 
 /// The fragments of a version, and others. One that has row ids with an id that was handed out is of an older version.
-fn changed_and_new(merge: &Merge, current: &Manifest) -> (Vec<Fragment>, Vec<Fragment>) {
+pub(super) fn changed_and_new<'a>(
+    merge: &'a Merge,
+    current: &Manifest,
+) -> (Vec<&'a Fragment>, Vec<&'a Fragment>) {
     let (mut changed, mut new, mut has_first) = (Vec::new(), Vec::new(), false);
     for fragment in &merge.fragments {
         let is_there = current.fragments.contains_id(fragment.id);
@@ -56,7 +60,7 @@ fn changed_and_new(merge: &Merge, current: &Manifest) -> (Vec<Fragment>, Vec<Fra
             FragmentId(id) => !is_there && (Some(id) > current.max_fragment_id || fragment.row_ids.is_none()),
         };
         has_first |= fragment.id == FragmentId(0);
-        if is_new { &mut new } else { &mut changed }.push(fragment.clone());
+        if is_new { &mut new } else { &mut changed }.push(fragment);
     }
     (changed, new)
 }

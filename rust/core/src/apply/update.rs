@@ -46,8 +46,9 @@ pub(super) fn apply(
     })?;
     let changed = || removed.iter().copied().chain(updated.iter().map(|f| f.id));
     fragments::check_fields(next, &update.new_fragments)?;
-    let new = update.new_fragments.iter().map(|new| Fragment { last_updated_at: None, ..new.edit() });
-    let moved = add(next, &new.collect::<Vec<_>>(), current, changed(), context)?;
+    let mut new = fragments::number(next, &update.new_fragments)?;
+    new.iter_mut().for_each(|fragment| fragment.last_updated_at = None);
+    let moved = add(next, new, current, changed(), context)?;
     let changed_ids = updated.iter().map(|f| f.id.0).collect();
     if update.fields_modified.is_empty() {
         indices::uncover_rewritten(entries, current, next, &changed_ids)?;
@@ -64,17 +65,16 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Adds fragments with rows that moved to them, whose ids they have, and with new rows after these; gives those that
+/// Adds numbered fragments with rows that moved to them, whose ids they have, and with new rows after these; gives those that
 /// have only rows that moved. `from`: fragments that these rows were in, probably. Rows whose last-updated-at versions
 /// are not known were changed in this version.
 pub(super) fn add(
     next: &mut Manifest,
-    new: &[Fragment],
+    mut new: Vec<Fragment>,
     current: &Manifest,
     from: impl Iterator<Item = FragmentId>,
     context: &ApplyContext<'_>,
 ) -> Result<Vec<FragmentId>> {
-    let mut new = fragments::number(next, new)?;
     let mut moved = Vec::new();
     if next.has_stable_row_ids() {
         let mut origins = Origins::new(current, from, context.inline_lineage);

@@ -56,7 +56,8 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
         repeats = repeats.saturating_add(times.saturating_sub(2));
         if repeats > MOST {
             return Err(Error::invalid_input(
-                "the expression is nested too deeply: too many functions and names with dots are within each other",
+                "the expression is nested too deeply: functions such as CAST and names with dots are within each other, \
+                 of which about 15 levels are possible",
             ));
         }
         before = Some(token);

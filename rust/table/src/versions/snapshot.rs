@@ -72,12 +72,22 @@ impl Snapshot {
         manifest: Arc<Manifest>,
         source: impl Into<Arc<ManifestSource>>,
     ) -> Arc<Self> {
+        Self::make(store, session, manifest, source.into(), None)
+    }
+
+    fn make(
+        store: Arc<Store>,
+        session: Arc<Session>,
+        manifest: Arc<Manifest>,
+        source: Arc<ManifestSource>,
+        uncommitted: Option<UncommittedColumns>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             store,
             manifest,
             session,
-            source: source.into(),
-            uncommitted: None,
+            source,
+            uncommitted,
             row_ids: RowIds::default(),
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
@@ -90,20 +100,11 @@ impl Snapshot {
     pub(crate) fn with_columns(self: &Arc<Self>, schema: Schema, columns: SchemaRef) -> Arc<Self> {
         let manifest = Manifest { schema: Arc::new(schema), ..self.manifest.as_ref().clone() };
         let uncommitted = UncommittedColumns { version: Arc::clone(self), columns };
-        let snapshot = Self {
-            store: Arc::clone(&self.store),
-            manifest: Arc::new(manifest),
-            session: Arc::clone(&self.session),
-            source: Arc::clone(&self.source),
-            uncommitted: Some(uncommitted),
-            row_ids: RowIds::default(),
-            indices: OnceCell::new(),
-            arrow_schema: OnceLock::new(),
-            data_bytes: OnceLock::new(),
-            whole_rows: OnceLock::new(),
-        };
+        let (store, session) = (Arc::clone(&self.store), Arc::clone(&self.session));
+        let source = Arc::clone(&self.source);
+        let snapshot = Self::make(store, session, Arc::new(manifest), source, Some(uncommitted));
         snapshot.follow(self);
-        Arc::new(snapshot)
+        snapshot
     }
 
     /// Columns that the version does not have.
