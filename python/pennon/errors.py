@@ -70,6 +70,11 @@ class PennonError(Exception):
         super().__init__(message)
         self.path, self.version, self.fragment = path, version, fragment
 
+    def __reduce__(self) -> tuple[type[PennonError], tuple[Any, ...], dict[str, Any]]:
+        # That of the builtins has no `name`, and for it tblib (of Dask) calls the `__new__` of another builtin.
+        name = getattr(self, "name", None)
+        return type(self), self.args, self.__dict__ if name is None else {**self.__dict__, "name": name}
+
 
 class InvalidInputError(PennonError, ValueError, OSError):
     """The call was wrong: an argument, option, predicate or name. Change the call.

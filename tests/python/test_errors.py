@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pennon.blob import Blob, blob_field
 from pennon.sampler import FullScanSampler, ShardedBatchSampler, ShardedFragmentSampler
+from tblib import pickling_support
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "python" / "pennon", ROOT / "spark-plugin" / "pyspark_pennon")
@@ -93,6 +94,23 @@ def test_fields(name: str) -> None:
         assert (str(copied), copied.path, copied.version, copied.fragment) == ("found that", "a.lance", 3, 4)
     if name not in ("CommitConflictError", "CommitUnknownError", "MissingPackageError"):
         assert OWN[name]("x", path="p", version=1, fragment=2).fragment == 2
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_copies_that_dask_sends(name: str) -> None:
+    error = OWN[name]("found that")
+    error.path = "a.lance"
+    own = {"name": "module", "uuid": "a1", "retryable": False}
+    for field in (fields := {field: value for field, value in own.items() if hasattr(error, field)}):
+        setattr(error, field, fields[field])
+    error.add_note("seen by a task")
+    function, args, *state = pickling_support.pickle_exception(error)
+    sent = function(*args)
+    sent.__setstate__(state[0])
+    for copied in (copy.copy(error), pickle.loads(pickle.dumps(error)), sent):
+        assert type(copied) is OWN[name]
+        assert (copied.args, copied.path, copied.__notes__) == (error.args, "a.lance", ["seen by a task"])
+        assert {field: getattr(copied, field) for field in fields} == fields
 
 
 def test_fields_tell_where(table: pennon.LanceDataset, uri: str, tmp_path: Path) -> None:
