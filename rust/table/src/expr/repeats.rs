@@ -17,6 +17,17 @@ struct Level {
     opened: u32,
     /// Dots of the name that is being read.
     dots: u32,
+    /// Whether what follows the last of them is still to come: operators may stand before it.
+    is_open: bool,
+}
+
+impl Level {
+    /// A name or a value: what follows a dot, or the begin of another name.
+    fn operand(&mut self) {
+        if !std::mem::take(&mut self.is_open) {
+            self.dots = 0;
+        }
+    }
 }
 
 /// Errors: `InvalidInput` for a text that the parser could look at too often.
@@ -28,11 +39,12 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut before: Option<&Token> = None;
     while let Some(token) = tokens.next() {
         match token {
-            Token::Period => level.dots += 1,
+            Token::Period => {
+                level.dots += 1;
+                level.is_open = true;
+            }
             Token::Word(word) => {
-                if before != Some(&Token::Period) {
-                    level.dots = 0;
-                }
+                level.operand();
                 let is_text = matches!(tokens.peek(), Some(Token::SingleQuotedString(_) | Token::Number(..)));
                 if word.keyword == Keyword::INTERVAL && !is_text {
                     level.opened += 1;
@@ -40,14 +52,19 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Token::LParen | Token::LBracket | Token::LBrace => {
                 doublings = doublings.saturating_add(level.opened + level.dots);
-                around.push(std::mem::replace(&mut level, Level { opened: tries(before), dots: 0 }));
+                around
+                    .push(std::mem::replace(&mut level, Level { opened: tries(before), ..Level::default() }));
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
                 if let Some(outer) = around.pop() {
                     doublings = doublings.saturating_sub(outer.opened + outer.dots);
-                    level = outer;
+                    level = Level { is_open: false, ..outer };
                 }
             }
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => {
+                level.operand()
+            }
+            _ if level.is_open => {}
             _ => level.dots = 0,
         }
         let times =

@@ -438,6 +438,8 @@ fn texts_that_parsers_look_at_again_and_again_are_refused() {
         "overlay(",
         "convert(",
         "a.",
+        "a.@",
+        "a.-",
     ] {
         for nested in [5, 12, 30, 90, 5000] {
             let started = crate::runtime::Stopwatch::start();
