@@ -55,6 +55,7 @@ help:
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make figures  those of docs/performance.md: pylance, DuckDB, Polars, delta-rs, pyiceberg; ARGS='--only pylance'"
+	@echo "make figures-spark  those of Spark there: Delta, Iceberg, Parquet; about half an hour"
 	@echo "make docs    the site, in .build/site"
 	@echo "make docs-browser  the site in Chromium: pages render, the search finds"
 	@echo "make docs-rust  Rust documentation in target/doc"
@@ -113,7 +114,7 @@ test-rust: | toolchain
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(PYTEST) --numprocesses=auto --dist=worksteal tests/python tests/parity $(ARGS)
 	$(PYTEST) pennon $(ARGS)
-	$(SPARK_ENV) $(PYTEST) tests/spark $(ARGS)
+	$(SPARK_ENV) $(PYTEST) --numprocesses=2 --dist=worksteal tests/spark $(ARGS)
 	$(MAKE) lane-connect
 
 # Other releases of PySpark, and Spark Connect, each in an environment of its own.
@@ -272,6 +273,15 @@ figures: .build/figures/.installed $(VENV)/.wheel $(VENV)/.test
 	.build/figures/bin/python benches/python/figures.py $(ARGS)
 	$(PY) tests/pages.py --write
 
+# Delta, Iceberg and Parquet, whose jars Spark fetches; arrays and compaction with the smaller tables only.
+SPARK_BENCH := JAVA_HOME="$$(cat $(VENV)/.java)" .build/figures-spark/bin/python benches/spark/verbs.py --results benches/results
+
+.PHONY: figures-spark
+figures-spark: .build/figures-spark/.installed $(VENV)/.wheel $(VENV)/.test $(VENV)/.java
+	$(SPARK_BENCH) --rows 5000000 $(ARGS)
+	$(SPARK_BENCH) --rows 20000000 --only read,column,range,append,delete,update,merge,feed,count $(ARGS)
+	$(PY) tests/pages.py --write
+
 # Broken links and references are errors. It reads the sources and needs no build.
 .PHONY: docs
 docs: .build/docs/.installed
@@ -344,6 +354,13 @@ $(VENV)/.check: requirements/check.txt requirements/constraints.txt | $(VENV)/.t
 	$(PY) -m venv .build/figures
 	.build/figures/bin/python -m pip install --quiet --disable-pip-version-check -r benches/python/requirements.txt
 	.build/figures/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+	@touch $@
+
+.build/figures-spark/.installed: benches/spark/requirements.txt dist/.built $(PLUGIN_SOURCES) | $(VENV)/.made
+	rm -rf .build/figures-spark
+	$(PY) -m venv .build/figures-spark
+	.build/figures-spark/bin/python -m pip install --quiet --disable-pip-version-check -r benches/spark/requirements.txt
+	.build/figures-spark/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl ./spark-plugin
 	@touch $@
 
 .build/docs/.browser: requirements/browser.txt requirements/constraints.txt | .build/docs/.installed

@@ -13,72 +13,21 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
-import platform
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from datetime import datetime, timezone
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import cases
 from cases.data import TINY, Size
+from records import RESULTS, Record, dumped
 from side_by_side import Case, run
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benches" / "results"
 ROUNDS = 5
 PACKAGES = ("pennon", "pylance", "duckdb", "polars", "deltalake", "pyiceberg", "moto", "numpy", "pyarrow")
-
-
-def git(*arguments: str) -> str | None:
-    """What git prints, or none where there is no repository."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def first(path: str, start: str) -> str | None:
-    """The rest of the first line of a file that starts so."""
-    try:
-        lines = Path(path).read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.removeprefix(start).strip(' \t:="') for line in lines if line.startswith(start)), None)
-
-
-def file_system(folder: str) -> str | None:
-    """The kind of the file system that has a folder."""
-    try:
-        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
-    except OSError:
-        return None
-    found = [(len(at), kind) for at, kind in mounts if Path(folder).resolve().is_relative_to(at)]
-    return max(found)[1] if found else None
-
-
-def machine() -> dict[str, Any]:
-    """What the machine is, without its name."""
-    return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "processor": first("/proc/cpuinfo", "model name") or platform.machine(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": f"{platform.system()}, {first('/etc/os-release', 'PRETTY_NAME') or platform.release()}",
-        "file_system": file_system(tempfile.gettempdir()),
-    }
-
-
-def versions() -> dict[str, str]:
-    installed = {(distribution.name or "").lower(): distribution.version for distribution in distributions()}
-    return {
-        "python": platform.python_version(),
-        **{name: installed[name] for name in PACKAGES if name in installed},
-    }
 
 
 def rounds_of(name: str) -> int:
@@ -103,7 +52,7 @@ def measure(name: str, size: Size, rounds: int) -> dict[str, Any]:
     group = cases.group(name)
     root = Path(tempfile.mkdtemp(prefix="figures-"))
     results = []
-    begin, load = time.monotonic(), os.getloadavg()
+    record = Record()
     try:
         for case in group.cases(root, size):
             results.append(measured(case, rounds))
@@ -114,16 +63,9 @@ def measure(name: str, size: Size, rounds: int) -> dict[str, Any]:
         "group": name,
         "title": group.TITLE,
         "peers": list(group.PEERS),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": git("rev-parse", "HEAD"),
-        "modified": bool(git("status", "--porcelain", "--untracked-files=no", ":!benches/results", ":!docs")),
-        "machine": machine(),
-        "versions": versions(),
+        **record.conditions(PACKAGES),
         "size": dataclasses.asdict(size),
         "rounds": rounds,
-        "load_before": [round(value, 2) for value in load],
-        "load_after": [round(value, 2) for value in os.getloadavg()],
-        "took_seconds": round(time.monotonic() - begin, 1),
         "cases": results,
     }
 
@@ -134,31 +76,6 @@ def line(result: dict[str, Any]) -> str:
         return result["claim"]
     medians = {side: statistics.median(times) * 1e3 for side, times in result["seconds"].items()}
     return f"{result['claim']:<100} " + ", ".join(f"{side} {time_:.2f} ms" for side, time_ in medians.items())
-
-
-def dumped(results: dict[str, Any]) -> str:
-    """JSON with lists of numbers on one line, so that a change of a case is a change of its lines."""
-
-    def rounded(value: Any) -> Any:
-        if isinstance(value, float):
-            return float(f"{value:.4g}")
-        if isinstance(value, dict):
-            return {key: rounded(item) for key, item in value.items()}
-        return [rounded(item) for item in value] if isinstance(value, list) else value
-
-    def laid_out(value: Any, indent: str) -> str:
-        is_deep = isinstance(value, dict) or (
-            isinstance(value, list) and any(isinstance(item, dict) for item in value)
-        )
-        if not value or not is_deep:
-            return json.dumps(value)
-        inner = indent + "  "
-        if isinstance(value, list):
-            return "[\n" + ",\n".join(inner + laid_out(item, inner) for item in value) + f"\n{indent}]"
-        items = (f"{inner}{json.dumps(key)}: {laid_out(item, inner)}" for key, item in value.items())
-        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
-
-    return laid_out(rounded(results), "") + "\n"
 
 
 def main() -> int:

@@ -347,7 +347,20 @@ class History:
         if operation == "Update":
             fragments = self.transactions[version].operation.new_fragments
             return max(ROWS_OF_A_CHANGE, sum(part.physical_rows or 0 for part in fragments))
+        if operation == "Delete":
+            return max(ROWS_OF_A_CHANGE, self._deleted_rows(version))
         return ROWS_OF_A_CHANGE
+
+    def _deleted_rows(self, version: int) -> int:
+        """At most how many rows a delete removed; exactly where they may be many."""
+        change = self.transactions[version].operation
+        files = [part.deletion_file for part in change.updated_fragments]
+        # With what earlier versions removed of the same fragments.
+        found = sum(file.num_deleted_rows for file in files if file is not None)
+        if not change.deleted_fragment_ids and found <= ROWS_OF_A_CHANGE:
+            return found
+        before, after = (self._end.checkout_version(at).count_rows() for at in (version - 1, version))
+        return int(before - after)
 
     def ranges(
         self, begin: int, end: int, columns: tuple[str | None, ...], shown_as: int | None = None

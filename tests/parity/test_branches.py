@@ -159,6 +159,22 @@ def test_deleting_branches(uri: str, maker: Any, other: Any) -> None:
     assert_both_agree(again.uri)
 
 
+@pytest.mark.parametrize("maker", BOTH)
+def test_a_deletion_that_was_cut_short(uri: str, maker: Any) -> None:
+    table = make(uri, maker)
+    table.create_branch("dev", 1)
+    (name,) = Path(uri, "_refs", "branches").iterdir()
+    name.unlink()
+    before = set(Path(uri).rglob("*"))
+    table = pennon.dataset(uri)
+    with pytest.raises(pennon.AlreadyExistsError, match=r'Branch "dev" has versions in .*Delete the branch'):
+        table.create_branch("dev", 1)
+    assert set(Path(uri).rglob("*")) == before
+    table.branches.delete("dev")
+    assert table.create_branch("dev", 1).count_rows() == table.checkout_version(1).count_rows()
+    assert_both_agree(f"{uri}/tree/dev")
+
+
 @pytest.mark.parametrize(
     "name", ["", "main", "/a", "a/", "a//b", "a b", "a\\b", "../up", "a/../b", ".a", "a.", "x.lock", "a/.b"]
 )

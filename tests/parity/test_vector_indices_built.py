@@ -34,14 +34,16 @@ def build(uri: str, kind: str, metric: str = "l2", **more: Any) -> pennon.LanceD
     return table.create_index("vec", kind, metric=metric, num_partitions=PARTITIONS, **{**KINDS[kind], **more})
 
 
-def recall(table: Any, oracle: pennon.LanceDataset, metric: str, type: str = "f4", **more: Any) -> float:
+def recall(
+    table: Any, oracle: pennon.LanceDataset, metric: str, type: str = "f4", queries: int = QUERIES, **more: Any
+) -> float:
     found = 0
-    for query in vectors(QUERIES, type, seed=1):
+    for query in vectors(queries, type, seed=1):
         asked = ask(query, metric=metric, **more)
         rows = table.to_table(columns=["id"], nearest=asked)["id"].to_pylist()
         assert len(rows) == len(set(rows)) == 10
         found += len(set(rows) & set(exact(oracle, asked)["id"].to_pylist()))
-    return found / QUERIES / 10
+    return found / queries / 10
 
 
 @pytest.mark.parametrize("type", FLOATS)
@@ -76,7 +78,8 @@ def test_it_is_as_good_as_that_of_the_reference(uri: str, kind: str) -> None:
         for probes in (1, 3, PARTITIONS):
             for refine in (None, 5):
                 asked = {"nprobes": probes, "refine_factor": refine}
-                found[library, probes, refine] = recall(table, table, "l2", **asked)
+                # Of two builds by one library the shares of ten queries may be 0.1 apart, of 100 queries 0.05.
+                found[library, probes, refine] = recall(table, table, "l2", queries=100, **asked)
     for (library, *asked), share in found.items():
         if library == "ours":
             assert share >= found[("theirs", *asked)] - 0.08, (asked, found)

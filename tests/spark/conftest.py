@@ -1,4 +1,4 @@
-"""One Spark session for all tests: starting one costs more than any test."""
+"""One Spark session for all tests of a process: starting one costs more than any test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+# What a test runs is seldom run often enough to be compiled well; the processes that tests start inherit it.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 

@@ -99,6 +99,20 @@ def test_a_feed_over_changes_of_columns(uri: str) -> None:
     assert max(part.part[1] for part in ranges if part.part) == 6
 
 
+@pytest.mark.parametrize("by", ["pennon", "pylance"])
+def test_large_deletes_are_divided(uri: str, by: str) -> None:
+    pennon.write_dataset({"id": list(range(40))}, uri, max_rows_per_file=20)
+    for condition in ("id < 13", "id = 13", "id >= 20 AND id < 40"):
+        (pennon if by == "pennon" else lance).dataset(uri).delete(condition)
+    parts = divided(uri, 1)
+    # The second one is counted, since it rewrote a file of deletions that has many rows: it removed one.
+    assert [(part.begin, part.end, part.part) for part in parts] == [
+        *((1, 2, (number, 4)) for number in range(4)),
+        (2, 3, None),
+        *((3, 4, (number, 5)) for number in range(5)),
+    ]
+
+
 def test_a_column_that_went_and_came_back(uri: str) -> None:
     table = pennon.write_dataset({"id": [1, 2], "extra": [7, None]}, uri)
     for number in (2, 3):

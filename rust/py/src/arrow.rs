@@ -85,8 +85,8 @@ pub(crate) struct Input {
 
 enum InputRows {
     Reader(Py<PyAny>),
-    /// Those of a table: no Python code is needed to get them.
-    Batches(Vec<RecordBatch>),
+    /// A list, that of a table: no Python code is needed to get them.
+    Batches(Py<PyAny>),
 }
 
 impl<'py> FromPyObject<'_, 'py> for Input {
@@ -96,15 +96,7 @@ impl<'py> FromPyObject<'_, 'py> for Input {
         let schema = Schema::from_pyarrow_bound(&reader.getattr(intern!(reader.py(), "schema"))?)?;
         let schema = Arc::new(schema);
         let rows = match reader.getattr_opt(intern!(reader.py(), "to_batches"))? {
-            Some(batches) => {
-                let batches = batches.call0()?;
-                InputRows::Batches(
-                    batches
-                        .try_iter()?
-                        .map(|batch| batch_from_py(&batch?, Some(&schema)))
-                        .collect::<PyResult<_>>()?,
-                )
-            }
+            Some(batches) => InputRows::Batches(batches.call0()?.unbind()),
             None => InputRows::Reader(reader.to_owned().unbind()),
         };
         Ok(Self { rows, schema })
@@ -119,6 +111,11 @@ impl Input {
     {
         let reader = match self.rows {
             InputRows::Batches(batches) => {
+                let batches = batches
+                    .bind(py)
+                    .try_iter()?
+                    .map(|batch| batch_from_py(&batch?, Some(&self.schema)))
+                    .collect::<PyResult<Vec<_>>>()?;
                 let batches = batches.into_iter().map(Ok);
                 return runtime::run(py, consume(Box::new(RecordBatchIterator::new(batches, self.schema))));
             }

@@ -2,10 +2,12 @@
 //!
 //! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
 //! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
+//! What they hold is checked, since pyarrow takes it on trust.
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, make_array};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait, RecordBatch, make_array};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
@@ -38,10 +40,72 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRe
     let realigned = |data| if is_misaligned(&data) { realign(data) } else { Ok(data) };
     let columns = columns.into_iter().map(realigned).map(|data| data.map(make_array));
     columns
-        .collect::<Result<_, _>>()
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Error::invalid_input(format!("A batch of the data is not valid: {error}")))
-        .and_then(|columns| reconciled(schema, columns, rows))
+        .and_then(|columns| {
+            py.detach(|| check_columns(&schema, &columns))?;
+            reconciled(schema, columns, rows)
+        })
         .map_err(|error| to_py(py, &error))
+}
+
+/// What pyarrow takes on trust: that texts are UTF-8, and that offsets and keys of dictionaries are within what they
+/// point to. A column of others could be written, and not be read.
+fn check_columns(schema: &Schema, columns: &[ArrayRef]) -> Result<(), Error> {
+    for (field, column) in schema.fields().iter().zip(columns) {
+        check_values(column).map_err(|error| {
+            Error::invalid_input(format!("Column {} has values that are not valid: {error}", field.name()))
+        })?;
+    }
+    Ok(())
+}
+
+/// The values of an array and those of its members that its rows have: slices of one array share the rest.
+fn check_values(array: &ArrayRef) -> Result<(), ArrowError> {
+    let is_plain = match array.data_type() {
+        DataType::Utf8 => is_ascii(array.as_string::<i32>()),
+        DataType::LargeUtf8 => is_ascii(array.as_string::<i64>()),
+        _ => false,
+    };
+    if !is_plain {
+        array.to_data().validate_values()?;
+    }
+    match array.data_type() {
+        DataType::Struct(_) => array.as_struct().columns().iter().try_for_each(check_values),
+        DataType::FixedSizeList(..) => check_values(array.as_fixed_size_list().values()),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            check_values(&used(list.values(), list.value_offsets()))
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            check_values(&used(list.values(), list.value_offsets()))
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            check_values(&used(&entries, map.value_offsets()))
+        }
+        DataType::Dictionary(..) => check_values(array.as_any_dictionary().values()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether texts are of ASCII and in order, which is quick to see: they can be cut anywhere.
+fn is_ascii<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> bool {
+    let offsets = texts.value_offsets();
+    let is_in_order = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
+    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
+    let used =
+        first.to_usize().zip(last.to_usize()).and_then(|(first, last)| texts.value_data().get(first..last));
+    is_in_order && used.is_some_and(<[u8]>::is_ascii)
+}
+
+/// The values between the first offset and the last; the offsets are valid.
+fn used<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
+    let first = offsets.first().map_or(0, |offset| offset.as_usize());
+    let last = offsets.last().map_or(0, |offset| offset.as_usize());
+    values.slice(first, last - first)
 }
 
 /// Whether some struct below a struct or a fixed-size list would be cut twice.

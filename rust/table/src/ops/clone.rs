@@ -16,7 +16,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::manifest::{naming, paths};
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Clone, Operation};
-use pennon_core::{Error, Result};
+use pennon_core::{Error, ErrorKind, Result};
 use tracing::{instrument, warn};
 
 use crate::commit::{self, clone};
@@ -53,6 +53,13 @@ impl Dataset {
             Ok(snapshot) => Ok(self.on(snapshot)),
             Err(error) => {
                 branches.give_back(name).await?;
+                if error.kind() == ErrorKind::AlreadyExists {
+                    return Err(Error::already_exists(format!(
+                        "Branch {name:?} has versions in {}, from a deletion or a creation that was cut short. \
+                         Delete the branch, then create it",
+                        target.root()
+                    )));
+                }
                 Err(error.at(format!("branch {name:?}")))
             }
         }

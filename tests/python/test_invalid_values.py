@@ -1,0 +1,120 @@
+"""Arrays that pyarrow takes on trust: those that nobody could read are refused before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pennon
+import pennon.file
+import pyarrow as pa
+import pytest
+
+GOOD, BAD = b"abc", b"a\xffc"
+
+
+def offsets(*values: int, type: pa.DataType | None = None) -> pa.Buffer:
+    return pa.array(values, type or pa.int32()).buffers()[1]
+
+
+def text(value: bytes, type: pa.DataType | None = None) -> pa.Array:
+    """Three texts of a byte each."""
+    large = type == pa.large_string()
+    ends = offsets(0, 1, 2, 3, type=pa.int64() if large else pa.int32())
+    return pa.Array.from_buffers(type or pa.string(), 3, [None, ends, pa.py_buffer(value)])
+
+
+def view(value: bytes) -> pa.Array:
+    return pa.array([value[at : at + 1] for at in range(3)], pa.binary_view()).view(pa.string_view())
+
+
+ARRAYS: dict[str, Callable[[bytes], pa.Array]] = {
+    "string": text,
+    "large_string": lambda value: text(value, pa.large_string()),
+    "string_view": view,
+    "struct": lambda value: pa.StructArray.from_arrays([pa.array([1, 2, 3]), text(value)], ["n", "t"]),
+    "list": lambda value: pa.ListArray.from_arrays([0, 1, 2, 3], text(value)),
+    "large_list": lambda value: pa.LargeListArray.from_arrays([0, 1, 2, 3], text(value)),
+    "fixed_size_list": lambda value: pa.FixedSizeListArray.from_arrays(
+        pa.StructArray.from_arrays([text(value)], ["t"]), 1
+    ),
+    "map": lambda value: pa.MapArray.from_arrays([0, 1, 2, 3], pa.array(["a", "b", "c"]), text(value)),
+    "dictionary": lambda value: pa.DictionaryArray.from_arrays([2, 1, 0], text(value)),
+    "nested": lambda value: pa.StructArray.from_arrays(
+        [pa.ListArray.from_arrays([0, 1, 2, 3], text(value))], ["l"]
+    ),
+}
+# The column is a map: only files of version 2.2 hold it.
+VERSION = "2.2"
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_text_that_is_not_utf8(kind: str, tmp_path: Path) -> None:
+    good, bad = (pa.table({"id": [0, 1, 2], "x": ARRAYS[kind](value)}) for value in (GOOD, BAD))
+    table = pennon.write_dataset(good, str(tmp_path / "t"), data_storage_version=VERSION)
+    files = sorted(tmp_path.rglob("*.lance"))
+    for rows in (bad, bad.to_reader()):
+        with pytest.raises(pennon.InvalidInputError, match=r"Column x has values that are not valid: .*utf-8"):
+            table.insert(rows)
+    with pytest.raises(pennon.InvalidInputError, match="Column x"):
+        table.merge_insert("id").when_matched_update_all().execute(bad)
+    with pytest.raises(pennon.InvalidInputError, match="Column x"):
+        pennon.write_dataset(bad, str(tmp_path / "u"), data_storage_version=VERSION)
+    with pytest.raises(pennon.InvalidInputError, match="Column x"):
+        pennon.fragment.write_fragments(bad, table)
+    with (
+        pytest.raises(pennon.InvalidInputError, match="Column x"),
+        pennon.file.LanceFileWriter(str(tmp_path / "f.lance"), bad.schema, version=VERSION) as writer,
+    ):
+        writer.write_batch(bad)
+    assert sorted(tmp_path.rglob("*.lance")) == files
+    assert pennon.dataset(table.uri).version == 1
+    table.insert(good)
+    assert table.to_table(columns=["x"])["x"].to_pylist() == 2 * good["x"].to_pylist()
+
+
+@pytest.mark.parametrize("type", [pa.string(), pa.large_string()], ids=str)
+def test_text_that_is_cut_within_a_letter(type: pa.DataType, tmp_path: Path) -> None:
+    letters = "é€".encode()
+    wide = pa.int64() if type == pa.large_string() else pa.int32()
+    for number, ends in enumerate(((0, 2, 5), (0, 1, 5), (0, 5, 2))):
+        buffers = [None, offsets(*ends, type=wide), pa.py_buffer(letters)]
+        rows = pa.table({"x": pa.Array.from_buffers(type, 2, buffers)})
+        uri = str(tmp_path / str(number))
+        if number == 0:
+            assert pennon.write_dataset(rows, uri).to_table()["x"].to_pylist() == ["é", "€"]
+        else:
+            with pytest.raises(pennon.InvalidInputError, match="Column x"):
+                pennon.write_dataset(rows, uri)
+
+
+def test_what_other_rows_have_is_not_looked_at(tmp_path: Path) -> None:
+    for number, kind in enumerate(("string", "struct", "list", "fixed_size_list", "map")):
+        rows = pa.table({"x": ARRAYS[kind](BAD)})
+        found = []
+        for at in (0, 2):
+            table = pennon.write_dataset(
+                rows.slice(at, 1), str(tmp_path / f"{number}-{at}"), data_storage_version=VERSION
+            )
+            found += table.to_table()["x"].to_pylist()
+        good = ARRAYS[kind](GOOD).to_pylist()
+        assert found == [good[0], good[2]]
+        with pytest.raises(pennon.InvalidInputError, match="Column x"):
+            pennon.write_dataset(rows.slice(1, 2), str(tmp_path / "u"), data_storage_version=VERSION)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), pa.array(["a"]), safe=False),
+        pa.Array.from_buffers(pa.list_(pa.int64()), 2, [None, offsets(0, 9, 2)], children=[pa.array([1, 2])]),
+        pa.Array.from_buffers(pa.list_(pa.int64()), 2, [None, offsets(1, 0, 2)], children=[pa.array([1, 2])]),
+        pa.Array.from_buffers(pa.binary(), 2, [None, offsets(0, 9, 2), pa.py_buffer(b"ab")]),
+    ],
+    ids=["key of a dictionary", "offset of a list", "offsets in disorder", "offsets of bytes"],
+)
+def test_what_points_elsewhere(array: pa.Array, tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([array], ["x"])
+    with pytest.raises(pennon.InvalidInputError, match=r"Column x has values|A batch of the data"):
+        pennon.write_dataset(table, str(tmp_path / "t"))
+    assert list(tmp_path.iterdir()) == []
