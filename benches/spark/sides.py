@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from pyspark_pennon import LanceTable, read, write
@@ -17,8 +18,8 @@ READS = ("read", "column", "range", "vectors")
 FILES = 200
 """Those of the table that is compacted."""
 VECTOR = 128
-HANDED = 1 << 16
-"""Rows of a batch that a worker gives Spark."""
+HANDED = {"vectors": 1 << 12}
+"""Rows of a batch that a worker gives Spark: two megabytes or so."""
 
 
 def rows(spark: SparkSession, first: int, last: int, files: int = 8) -> DataFrame:
@@ -295,34 +296,35 @@ class Workers:
     def _given(self, count: int, schema: str) -> DataFrame:
         """A frame of so many rows, which as many tasks as cores give."""
         types = StructType.fromDDL(schema)
-        each = count // self.cores
+        each, step = count // self.cores, HANDED.get(self.verb, 1 << 16)
 
         def give(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in batches:
                 pass
-            whole = made(types, min(each, HANDED))
-            for first in range(0, each, HANDED):
-                yield whole.slice(0, min(each - first, HANDED))
+            whole = made(types, min(each, step))
+            for first in range(0, each, step):
+                yield whole.slice(0, min(each - first, step))
 
         return mapped(self.spark.range(0, self.cores, 1, self.cores), give, types)
 
 
 def made(types: StructType, count: int) -> pa.RecordBatch:
-    """One batch of a schema of Spark's."""
-    numbers = pa.array(range(count), pa.int64())
-    columns: dict[str, Any] = {
-        "bigint": numbers,
-        "double": numbers.cast(pa.float64()),
-        "string": pa.array([f"name-{at:015d}" for at in range(count)]),
-        "timestamp": numbers.cast(pa.timestamp("us", "UTC")),
+    """One batch of a schema of Spark's, with little work."""
+    numbers = pa.array(np.arange(count))
+    ways: dict[str, Callable[[], pa.Array]] = {
+        "bigint": lambda: numbers,
+        "double": lambda: numbers.cast(pa.float64()),
+        "string": lambda: pc.binary_join_element_wise(
+            "name", pc.utf8_lpad(numbers.cast(pa.string()), 15, "0"), "-"
+        ),
+        "timestamp": lambda: numbers.cast(pa.timestamp("us", "UTC")),
+        "array<float>": lambda: pa.ListArray.from_arrays(
+            np.arange(0, count * VECTOR + 1, VECTOR, np.int32), np.arange(count * VECTOR, dtype=np.float32)
+        ),
     }
-    if "embedding" in types.names:
-        floats = pa.array(range(count * VECTOR), pa.int64()).cast(pa.float32())
-        columns["array<float>"] = pa.ListArray.from_arrays(
-            pa.array(range(0, count * VECTOR + 1, VECTOR), pa.int32()), floats
-        )
-    chosen = [columns[field.dataType.simpleString()] for field in types.fields]
-    return pa.RecordBatch.from_arrays(chosen, types.names)
+    return pa.RecordBatch.from_arrays(
+        [ways[field.dataType.simpleString()]() for field in types.fields], types.names
+    )
 
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
