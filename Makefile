@@ -55,7 +55,7 @@ help:
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make figures  those of docs/performance.md: pylance, DuckDB, Polars, delta-rs, pyiceberg; ARGS='--only pylance'"
-	@echo "make figures-spark  those of Spark there: Delta, Iceberg, Parquet; about half an hour"
+	@echo "make figures-spark  those of Spark there: Delta, Iceberg, Parquet; some minutes"
 	@echo "make docs    the site, in .build/site"
 	@echo "make docs-browser  the site in Chromium: pages render, the search finds"
 	@echo "make docs-rust  Rust documentation in target/doc"
@@ -273,13 +273,10 @@ figures: .build/figures/.installed $(VENV)/.wheel $(VENV)/.test
 	.build/figures/bin/python benches/python/figures.py $(ARGS)
 	$(PY) tests/pages.py --write
 
-# Delta, Iceberg and Parquet, whose jars Spark fetches; arrays and compaction with the smaller tables only.
-SPARK_BENCH := JAVA_HOME="$$(cat $(VENV)/.java)" .build/figures-spark/bin/python benches/spark/verbs.py --results benches/results
-
+# Delta, Iceberg and Parquet, whose jars Spark fetches.
 .PHONY: figures-spark
 figures-spark: .build/figures-spark/.installed $(VENV)/.wheel $(VENV)/.test $(VENV)/.java
-	$(SPARK_BENCH) --rows 5000000 $(ARGS)
-	$(SPARK_BENCH) --rows 20000000 --only read,column,range,append,delete,update,merge,feed,count $(ARGS)
+	JAVA_HOME="$$(cat $(VENV)/.java)" .build/figures-spark/bin/python benches/spark/verbs.py --results benches/results $(ARGS)
 	$(PY) tests/pages.py --write
 
 # Broken links and references are errors. It reads the sources and needs no build.

@@ -1,4 +1,5 @@
-"""Tables and the plot of `docs/performance.md`, made of the files in `benches/results` that `figures.py` wrote.
+"""Tables and the plot of `docs/performance.md`, made of the files in `benches/results` that `figures.py` wrote, and
+`verbs.py` for Spark.
 
 A ratio is the peer's median divided by Pennon's: how many times faster Pennon is. Below 1 Pennon is slower, which
 is bold. Next to Pennon without syncing a ratio says how many times slower syncing is. Nothing here is typed by hand
@@ -18,6 +19,20 @@ from typing import Any
 RESULTS = Path(__file__).parent.parent / "benches" / "results"
 PAGE = "performance.md"
 GROUPS = ("pylance", "parquet", "formats", "cold", "s3", "synced")
+SPARK = ("spark-5M",)
+SPARK_CASES = (
+    "read",
+    "column",
+    "range",
+    "vectors",
+    "append",
+    "delete",
+    "update",
+    "merge",
+    "feed",
+    "compaction",
+    "count",
+)
 PLOT = "images/row-identity.svg"
 
 NAMES = {
@@ -28,9 +43,14 @@ NAMES = {
     "deltalake": "delta-rs",
     "pyiceberg": "pyiceberg",
     "pennon_unsynced": "Pennon, unsynced",
+    "load": "Pennon by `format`",
+    "delta": "Delta",
+    "iceberg": "Iceberg",
+    "parquet": "Parquet",
+    "workers": "workers alone",
 }
 # Libraries whose versions matter to a group, besides Pennon and the peers.
-ALSO = {"parquet": ("pyarrow",), "cold": ("pyarrow",), "s3": ("moto",)}
+ALSO = {"parquet": ("pyarrow",), "cold": ("pyarrow",), "s3": ("moto",), "spark": ("pyspark", "pyarrow")}
 
 
 def results(name: str, folder: Path = RESULTS) -> dict[str, Any]:
@@ -113,6 +133,25 @@ def group_part(found: dict[str, Any]) -> str:
     stores = " and ".join(dict.fromkeys(case["store"] for case in found["cases"]))
     text = f"{table(head, rows)}\n{''.join(notes)}{chr(10) if notes else ''}"
     return f"{text}{stores[:1].upper()}{stores[1:]}; {caption(found)}"
+
+
+def spark_part(found: dict[str, Any]) -> str:
+    """The table of a run of `verbs.py`, with the targets."""
+    sides = ["pennon", *found["peers"]]
+    compared = [name for name in found["peers"] if name not in ("load", "workers")]
+    head = ["case", "target", *(NAMES[side] for side in sides)]
+    head += [f"times faster than {NAMES[peer]}" for peer in compared]
+    rows = []
+    for case in found["cases"]:
+        medians = {side: statistics.median(samples) for side, samples in case["seconds"].items()}
+        wanted = [
+            f"{figure(least)}, {NAMES[peer]}{'' if medians[peer] / medians['pennon'] >= least else ', **missed**'}"
+            for peer, least in case.get("target", {}).items()
+        ]
+        cells = [duration(medians[side]) if side in medians else "" for side in sides]
+        ratios = [times(medians["pennon"], medians[peer]) if peer in medians else "" for peer in compared]
+        rows.append([case["claim"], "".join(wanted), *cells, *ratios])
+    return f"{table(head, rows)}\nLocal disk, warm; {caption(found)}"
 
 
 # What row identity costs.
@@ -222,5 +261,6 @@ def plot(found: dict[str, Any]) -> str:
 
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     (PAGE, f"figures: {name}"): lambda name=name: group_part(results(name)) for name in GROUPS
-} | {(PAGE, "figures: identity"): lambda: identity_part(results("identity"))}
+} | {(PAGE, f"figures: {name}"): lambda name=name: spark_part(results(name)) for name in SPARK}
+PARTS[PAGE, "figures: identity"] = lambda: identity_part(results("identity"))
 FILES: dict[str, Callable[[], str]] = {PLOT: lambda: plot(results("identity"))}

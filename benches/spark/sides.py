@@ -301,9 +301,9 @@ class Workers:
         def give(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for _ in batches:
                 pass
-            whole = made(types, min(each, step))
+            batch = made(types, min(each, step))
             for first in range(0, each, step):
-                yield whole.slice(0, min(each - first, step))
+                yield batch.slice(0, min(each - first, step))
 
         return mapped(self.spark.range(0, self.cores, 1, self.cores), give, types)
 

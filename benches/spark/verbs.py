@@ -17,7 +17,8 @@ or that count those which Spark hands them. Whatever goes through such workers t
 
 What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
 log in as many partitions as cores, not in its default of 50, and has read the log of the table before the clock
-starts, as in a session that has used the table. Pennon's verbs sync their files, those of the others do not.
+starts, as in a session that has used the table. Pennon's delete, update, merge and compaction sync their files; its
+append does not, and nothing of the others does.
 What is not: Pennon's feed follows from row ids, Delta writes files for its feed while rows change, so Delta's verbs
 run on a table without a feed, and only the case of the feed on one with it.
 
@@ -59,7 +60,7 @@ from sides import (
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 cloudpickle.register_pickle_by_value(sides)  # workers cannot import it
 
-from records import Record, dumped  # noqa: E402
+from records import RESULTS, Record, dumped  # noqa: E402
 
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -86,6 +87,9 @@ TITLES = {
     "compaction": "compact 200 files",
     "count": "count all rows",
 }
+# What the page has.
+RECORDED = {5_000_000: list(TITLES)}
+ROUNDS = 5
 
 
 def session(arguments: argparse.Namespace, warehouse: Path) -> SparkSession:
@@ -196,13 +200,17 @@ def line(result: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", default=",".join(TITLES), help="verbs, with commas between")
+    parser.add_argument("--only", help="verbs, with commas between; if not given, those of the page")
     parser.add_argument("--jars", help="files of the peers, instead of packages that Spark fetches")
     parser.add_argument("--results", type=Path, help="a folder for the file with all samples")
     arguments = parser.parse_args()
-    count, verbs = arguments.rows, arguments.only.split(",")
+    count = arguments.rows
+    verbs = arguments.only.split(",") if arguments.only else RECORDED.get(count, list(TITLES))
+    is_other = arguments.rounds != ROUNDS or RECORDED.get(count) != verbs
+    if is_other and arguments.results and arguments.results.resolve() == RESULTS:
+        parser.error("other rows, verbs or rounds than those of the page: give another folder with --results")
     if unknown := set(verbs) - set(TITLES):
         parser.error(f"no verb {', '.join(sorted(unknown))}, there are {', '.join(TITLES)}")
     record, results = Record(), []
@@ -224,11 +232,7 @@ def main() -> None:
             able = [side for side in every if can(side, verb)]
             compared(able, verb, source, count)
             results.append(measured(able, verb, source, count, arguments.rounds))
-            medians = {name: statistics.median(samples) for name, samples in results[-1]["seconds"].items()}
-            print(
-                f"{results[-1]['claim']:<60}", ", ".join(f"{name} {time_:.3f} s" for name, time_ in medians.items())
-            )
-            sys.stdout.flush()
+            print(line(results[-1]), flush=True)
         spark.stop()
     if arguments.results:
         conditions = record.conditions(("pennon", "pyspark", "pyarrow"))

@@ -71,7 +71,8 @@ class PennonError(Exception):
         self.path, self.version, self.fragment = path, version, fragment
 
     def __reduce__(self) -> tuple[type[PennonError], tuple[Any, ...], dict[str, Any]]:
-        # That of the builtins has no `name`, and for it tblib (of Dask) calls the `__new__` of another builtin.
+        # Those of `OSError` and `BaseException` leave out `name`; and tblib, which Dask uses, would call the
+        # `__new__` of another builtin for a class that has one of them and an `__init__`.
         name = getattr(self, "name", None)
         return type(self), self.args, self.__dict__ if name is None else {**self.__dict__, "name": name}
 

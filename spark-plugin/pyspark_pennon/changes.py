@@ -356,7 +356,7 @@ class History:
         change = self.transactions[version].operation
         files = [part.deletion_file for part in change.updated_fragments]
         # With what earlier versions removed of the same fragments.
-        found = sum(file.num_deleted_rows for file in files if file is not None)
+        found = sum(int(file.num_deleted_rows) for file in files if file is not None)
         if not change.deleted_fragment_ids and found <= ROWS_OF_A_CHANGE:
             return found
         before, after = (self._end.checkout_version(at).count_rows() for at in (version - 1, version))

@@ -25,6 +25,7 @@ sys.path.append(str(BENCHES))  # scripts, which import each other
 import cases  # noqa: E402
 import figures  # noqa: E402
 import object_store  # noqa: E402
+import records  # noqa: E402
 from cases.data import TINY, Size, picks, takes  # noqa: E402
 from side_by_side import Case, Measured, check_equal, run  # noqa: E402
 
@@ -145,25 +146,28 @@ def test_modules_of_cases_import_their_peers_at_once() -> None:
 
 
 def recorded() -> Iterator[tuple[Path, dict[str, Any]]]:
-    for name in cases.GROUPS:
+    for name in (*cases.GROUPS, *figure_pages.SPARK):
         path = figure_pages.RESULTS / f"{name}.json"
         yield path, json.loads(path.read_text())
 
 
 def test_results_are_complete() -> None:
-    assert {path.stem for path in figure_pages.RESULTS.iterdir()} == set(cases.GROUPS)
+    assert {path.stem for path in figure_pages.RESULTS.iterdir()} == {*cases.GROUPS, *figure_pages.SPARK}
     for path, found in recorded():
-        assert found["group"] == path.stem
         assert re.fullmatch(r"[0-9a-f]{40}", found["commit"])
         assert found["modified"] is False, f"{path.name}: measure again from a clean tree"
-        assert found["size"] == dataclasses.asdict(Size())
+        if found["group"] == "spark":
+            assert path.stem == f"spark-{found['size']['rows'] // 1_000_000}M"
+            assert tuple(case["name"] for case in found["cases"]) == figure_pages.SPARK_CASES
+        else:
+            assert found["group"] == path.stem
+            assert found["size"] == dataclasses.asdict(Size())
         rounds = cases.group("synced").ROUNDS if path.stem == "synced" else figures.ROUNDS
         assert found["rounds"] == rounds
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", found["date"])
         assert {"cores", "processor", "memory_bytes", "system", "file_system"} == found["machine"].keys()
-        assert {"python", "pennon", *(peer for peer in found["peers"] if peer != "pennon_unsynced")} <= found[
-            "versions"
-        ].keys()
+        peers = set(found["peers"]) - {"pennon_unsynced", "load", "parquet", "workers"}
+        assert {"python", "pennon", *peers} <= found["versions"].keys()
         for case in found["cases"]:
             for samples in case.get("seconds", {}).values():
                 assert len(samples) == found["rounds"]
@@ -244,7 +248,7 @@ def test_cold_files_are_not_in_memory(tmp_path: Path) -> None:
     path.write_bytes(bytes(1 << 20))
     assert cold.resident(path) == 1
     cold.drop(path)
-    if figures.file_system(str(tmp_path)) != "tmpfs":
+    if records.file_system(str(tmp_path)) != "tmpfs":
         assert cold.resident(path) <= cold.REMAINING
 
 
@@ -288,6 +292,21 @@ def test_a_change_of_results_changes_the_page(tmp_path: Path) -> None:
     plot = figure_pages.plot(identity)
     identity["cases"][0]["measures"]["manifest_bytes"]["pennon"][-1] = [10**6]
     assert figure_pages.plot(identity) != plot
+
+
+@pytest.mark.parametrize(
+    ("target", "pennon", "peer", "shown"),
+    [
+        ({"delta": 2.0}, 0.1, 0.15, "| 2.0, Delta, **missed** | 100 ms |  | 150 ms |  |  | 90.0 ms | 1.5 |"),
+        ({"delta": 0.77}, 0.1, 0.085, "| 0.77, Delta | 100 ms |  | 85.0 ms |  |  | 90.0 ms | **0.85** |"),
+    ],
+)
+def test_a_missed_target_of_spark_is_seen(target: Any, pennon: float, peer: float, shown: str) -> None:
+    found = figure_pages.results("spark-5M")
+    (feed,) = [case for case in found["cases"] if case["name"] == "feed"]
+    seconds = {"pennon": [pennon], "delta": [peer], "workers": [0.09]}
+    found["cases"] = [feed | {"target": target, "seconds": seconds}]
+    assert shown in figure_pages.spark_part(found)
 
 
 def test_importing_pages_needs_no_peer() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-# What a test runs is seldom run often enough to be compiled well; the processes that tests start inherit it.
+# Tests end before the optimizing compiler pays off; the processes that they start inherit this.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

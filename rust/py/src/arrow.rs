@@ -110,12 +110,11 @@ impl Input {
         F: Future<Output = Result<T>> + Send,
     {
         let reader = match self.rows {
-            InputRows::Batches(batches) => {
-                let batches = batches
-                    .bind(py)
-                    .try_iter()?
-                    .map(|batch| batch_from_py(&batch?, Some(&self.schema)))
-                    .collect::<PyResult<Vec<_>>>()?;
+            InputRows::Batches(list) => {
+                let batches =
+                    list.bind(py).try_iter()?.map(|batch| batch_from_py(&batch?, Some(&self.schema)));
+                let batches = batches.collect::<PyResult<Vec<_>>>()?;
+                drop(list);
                 let batches = batches.into_iter().map(Ok);
                 return runtime::run(py, consume(Box::new(RecordBatchIterator::new(batches, self.schema))));
             }

@@ -2,7 +2,7 @@
 //!
 //! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
 //! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
-//! What they hold is checked, since pyarrow takes it on trust.
+//! Their values are validated, since pyarrow does not.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait, RecordBatch, make_array};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_pyarrow::FromPyArrow;
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use pennon_core::Error;
 use pennon_table::write::reconciled;
 use pyo3::intern;
@@ -38,10 +38,12 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRe
     let columns: Vec<ArrayData> =
         batch.getattr(intern!(py, "columns"))?.try_iter()?.map(column).collect::<PyResult<_>>()?;
     let realigned = |data| if is_misaligned(&data) { realign(data) } else { Ok(data) };
-    let columns = columns.into_iter().map(realigned).map(|data| data.map(make_array));
+    let column = |(data, field): (_, &FieldRef)| {
+        realigned(data).map(make_array).map_err(|error| not_valid(field, &error))
+    };
+    let columns = columns.into_iter().zip(schema.fields()).map(column);
     columns
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| Error::invalid_input(format!("A batch of the data is not valid: {error}")))
         .and_then(|columns| {
             py.detach(|| check_columns(&schema, &columns))?;
             reconciled(schema, columns, rows)
@@ -49,63 +51,85 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRe
         .map_err(|error| to_py(py, &error))
 }
 
-/// What pyarrow takes on trust: that texts are UTF-8, and that offsets and keys of dictionaries are within what they
-/// point to. A column of others could be written, and not be read.
+/// Validates what pyarrow does not: texts are UTF-8, offsets are in order, keys of dictionaries are within it. A column
+/// with other values could be written, but not read. The C interface gives no lengths of buffers: the last offset of
+/// texts and bytes is that of pyarrow.
 fn check_columns(schema: &Schema, columns: &[ArrayRef]) -> Result<(), Error> {
     for (field, column) in schema.fields().iter().zip(columns) {
-        check_values(column).map_err(|error| {
-            Error::invalid_input(format!("Column {} has values that are not valid: {error}", field.name()))
-        })?;
+        check_values(column).map_err(|error| not_valid(field, &error))?;
     }
     Ok(())
 }
 
+fn not_valid(field: &Field, error: &ArrowError) -> Error {
+    Error::invalid_input(format!("Column {} has values that are not valid: {error}", field.name()))
+}
+
 /// The values of an array and those of its members that its rows have: slices of one array share the rest.
 fn check_values(array: &ArrayRef) -> Result<(), ArrowError> {
-    let is_plain = match array.data_type() {
-        DataType::Utf8 => is_ascii(array.as_string::<i32>()),
-        DataType::LargeUtf8 => is_ascii(array.as_string::<i64>()),
-        _ => false,
-    };
-    if !is_plain {
-        array.to_data().validate_values()?;
+    match array.data_type() {
+        DataType::Utf8 => return check_text(array.as_string::<i32>()),
+        DataType::LargeUtf8 => return check_text(array.as_string::<i64>()),
+        _ => array.to_data().validate_values()?,
     }
     match array.data_type() {
         DataType::Struct(_) => array.as_struct().columns().iter().try_for_each(check_values),
         DataType::FixedSizeList(..) => check_values(array.as_fixed_size_list().values()),
         DataType::List(_) => {
             let list = array.as_list::<i32>();
-            check_values(&used(list.values(), list.value_offsets()))
+            check_values(&referenced_values(list.values(), list.value_offsets()))
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
-            check_values(&used(list.values(), list.value_offsets()))
+            check_values(&referenced_values(list.values(), list.value_offsets()))
         }
         DataType::Map(..) => {
             let map = array.as_map();
             let entries: ArrayRef = Arc::new(map.entries().clone());
-            check_values(&used(&entries, map.value_offsets()))
+            check_values(&referenced_values(&entries, map.value_offsets()))
         }
         DataType::Dictionary(..) => check_values(array.as_any_dictionary().values()),
         _ => Ok(()),
     }
 }
 
-/// Whether texts are of ASCII and in order, which is quick to see: they can be cut anywhere.
-fn is_ascii<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> bool {
-    let offsets = texts.value_offsets();
-    let is_in_order = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
-    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return false };
-    let used =
-        first.to_usize().zip(last.to_usize()).and_then(|(first, last)| texts.value_data().get(first..last));
-    is_in_order && used.is_some_and(<[u8]>::is_ascii)
-}
-
 /// The values between the first offset and the last; the offsets are valid.
-fn used<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
+fn referenced_values<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
     let first = offsets.first().map_or(0, |offset| offset.as_usize());
     let last = offsets.last().map_or(0, |offset| offset.as_usize());
     values.slice(first, last - first)
+}
+
+/// Texts that are not null are UTF-8. All bytes are validated at once, which is quick, and row by row only if that fails:
+/// those of a null may be any.
+fn check_text<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Result<(), ArrowError> {
+    let offsets = texts.value_offsets();
+    let are_in_order = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
+    let ends = offsets
+        .first()
+        .and_then(|first| first.to_usize())
+        .zip(offsets.last().and_then(|last| last.to_usize()));
+    let referenced = ends.and_then(|(first, last)| Some((first, texts.value_data().get(first..last)?)));
+    let Some((first, bytes)) = referenced.filter(|_| are_in_order) else {
+        return Err(ArrowError::InvalidArgumentError("offsets of texts are not in order".to_owned()));
+    };
+    let at = |offset: O| offset.as_usize() - first;
+    if bytes.is_ascii() {
+        return Ok(());
+    }
+    if let Ok(text) = str::from_utf8(bytes)
+        && offsets.iter().all(|offset| text.is_char_boundary(at(*offset)))
+    {
+        return Ok(());
+    }
+    for (row, pair) in offsets.windows(2).enumerate().filter(|(row, _)| texts.is_valid(*row)) {
+        if let Err(error) = str::from_utf8(&bytes[at(pair[0])..at(pair[1])]) {
+            return Err(ArrowError::InvalidArgumentError(format!(
+                "the text of row {row} of the batch: {error}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Whether some struct below a struct or a fixed-size list would be cut twice.

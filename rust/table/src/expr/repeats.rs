@@ -22,7 +22,7 @@ struct Level {
 }
 
 impl Level {
-    /// A name or a value: what follows a dot, or the begin of another name.
+    /// A name or a value: what follows a dot, or the start of another name.
     fn operand(&mut self) {
         if !std::mem::take(&mut self.is_open) {
             self.dots = 0;

@@ -55,10 +55,10 @@ impl Dataset {
                 branches.give_back(name).await?;
                 if error.kind() == ErrorKind::AlreadyExists {
                     return Err(Error::already_exists(format!(
-                        "Branch {name:?} has versions in {}, from a deletion or a creation that was cut short. \
-                         Delete the branch, then create it",
-                        target.root()
-                    )));
+                        "Branch {name:?} has versions from a deletion or a creation that was cut short. Delete the branch, \
+                         then create it"
+                    ))
+                    .concerning(target.root()));
                 }
                 Err(error.at(format!("branch {name:?}")))
             }
