@@ -6,6 +6,7 @@ import csv
 import io
 from datetime import datetime
 
+import lance
 import pennon
 import pyarrow as pa
 import pytest
@@ -80,7 +81,9 @@ def test_values_that_python_has_no_form_for(uri: str) -> None:
         done = run("head", uri, "--format", form)
         assert (done.status, done.err) == (0, ""), form
         assert done.raw
-    pennon.write_dataset({"t": latin}, uri, mode="overwrite")
+    with pytest.raises(pennon.InvalidInputError, match="Column t"):
+        pennon.write_dataset({"t": latin}, uri, mode="overwrite")
+    lance.write_dataset(pa.table({"t": latin}), uri, mode="overwrite")
     done = run("head", uri)
     assert (done.status, done.out, done.err.count("\n")) == (3, "", 1)
 
