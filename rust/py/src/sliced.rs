@@ -104,13 +104,12 @@ fn referenced_values<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> Ar
 /// those of a null may be any.
 fn check_text<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Result<(), ArrowError> {
     let offsets = texts.value_offsets();
-    let are_in_order = offsets.windows(2).fold(true, |so_far, pair| so_far & (pair[0] <= pair[1]));
     let ends = offsets
         .first()
         .and_then(|first| first.to_usize())
         .zip(offsets.last().and_then(|last| last.to_usize()));
     let referenced = ends.and_then(|(first, last)| Some((first, texts.value_data().get(first..last)?)));
-    let Some((first, bytes)) = referenced.filter(|_| are_in_order) else {
+    let Some((first, bytes)) = referenced.filter(|_| offsets.is_sorted()) else {
         return Err(ArrowError::InvalidArgumentError("offsets of texts are not in order".to_owned()));
     };
     let at = |offset: O| offset.as_usize() - first;
@@ -122,8 +121,9 @@ fn check_text<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Result<(), A
     {
         return Ok(());
     }
-    for (row, pair) in offsets.windows(2).enumerate().filter(|(row, _)| texts.is_valid(*row)) {
-        if let Err(error) = str::from_utf8(&bytes[at(pair[0])..at(pair[1])]) {
+    let rows = offsets.iter().zip(offsets.iter().skip(1)).enumerate();
+    for (row, (from, to)) in rows.filter(|(row, _)| texts.is_valid(*row)) {
+        if let Err(error) = str::from_utf8(bytes.get(at(*from)..at(*to)).unwrap_or_default()) {
             return Err(ArrowError::InvalidArgumentError(format!(
                 "the text of row {row} of the batch: {error}"
             )));
