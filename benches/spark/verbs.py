@@ -13,7 +13,7 @@ that folder, `spark-5M.json` for 5 M rows; `tests/pages.py --write` makes the ta
 files in `benches/results`.
 
 One side is no table: workers in Python that give Spark as many rows of the same columns from one batch in memory,
-or that count those which Spark hands them. Whatever goes through such workers takes that long at least.
+or that count those which Spark hands them. Whatever goes through such workers takes about that long.
 
 What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
 log in as many partitions as cores, not in its default of 50, and has read the log of the table before the clock
@@ -87,9 +87,8 @@ TITLES = {
     "compaction": "compact 200 files",
     "count": "count all rows",
 }
-# What the page has.
-RECORDED = {5_000_000: list(TITLES)}
-ROUNDS = 5
+# What the page has, with all verbs.
+ROWS, ROUNDS, CORES = 5_000_000, 5, 2
 
 
 def session(arguments: argparse.Namespace, warehouse: Path) -> SparkSession:
@@ -199,18 +198,19 @@ def line(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", help="verbs, with commas between; if not given, those of the page")
+    parser.add_argument("--cores", type=int, default=CORES)
+    parser.add_argument("--only", default=",".join(TITLES), help="verbs, with commas between")
     parser.add_argument("--jars", help="files of the peers, instead of packages that Spark fetches")
     parser.add_argument("--results", type=Path, help="a folder for the file with all samples")
     arguments = parser.parse_args()
-    count = arguments.rows
-    verbs = arguments.only.split(",") if arguments.only else RECORDED.get(count, list(TITLES))
-    is_other = arguments.rounds != ROUNDS or RECORDED.get(count) != verbs
+    count, verbs = arguments.rows, arguments.only.split(",")
+    is_other = (count, arguments.rounds, arguments.cores, verbs) != (ROWS, ROUNDS, CORES, list(TITLES))
     if is_other and arguments.results and arguments.results.resolve() == RESULTS:
-        parser.error("other rows, verbs or rounds than those of the page: give another folder with --results")
+        parser.error(
+            "other rows, rounds, cores or verbs than those of the page: give another folder with --results"
+        )
     if unknown := set(verbs) - set(TITLES):
         parser.error(f"no verb {', '.join(sorted(unknown))}, there are {', '.join(TITLES)}")
     record, results = Record(), []

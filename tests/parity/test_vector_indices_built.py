@@ -78,7 +78,7 @@ def test_it_is_as_good_as_that_of_the_reference(uri: str, kind: str) -> None:
         for probes in (1, 3, PARTITIONS):
             for refine in (None, 5):
                 asked = {"nprobes": probes, "refine_factor": refine}
-                # Of two builds by one library the shares of ten queries may be 0.1 apart, of 100 queries 0.05.
+                # Of eight builds by one library the shares of 100 queries were within 0.05.
                 found[library, probes, refine] = recall(table, table, "l2", queries=100, **asked)
     for (library, *asked), share in found.items():
         if library == "ours":

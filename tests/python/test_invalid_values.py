@@ -45,7 +45,7 @@ ARRAYS: dict[str, Callable[[bytes], pa.Array]] = {
         [pa.ListArray.from_arrays([0, 1, 2, 3], text(value))], ["l"]
     ),
 }
-# The column is a map: only files of version 2.2 hold it.
+# Only files of this version have maps.
 VERSION = "2.2"
 
 
