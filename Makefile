@@ -55,7 +55,7 @@ help:
 	@echo "make audit   licences, sources and known faults of what is linked and installed; needs the network"
 	@echo "make bench   comparison with pylance, Rust benchmarks"
 	@echo "make figures  those of docs/performance.md: pylance, DuckDB, Polars, delta-rs, pyiceberg; ARGS='--only pylance'"
-	@echo "make figures-spark  those of Spark there: Delta, Iceberg, Parquet; some minutes"
+	@echo "make figures-spark  those of Spark there: Delta, Iceberg, Parquet; half an hour"
 	@echo "make docs    the site, in .build/site"
 	@echo "make docs-browser  the site in Chromium: pages render, the search finds"
 	@echo "make docs-rust  Rust documentation in target/doc"
@@ -276,7 +276,8 @@ figures: .build/figures/.installed $(VENV)/.wheel $(VENV)/.test
 # Delta, Iceberg and Parquet, whose jars Spark fetches.
 .PHONY: figures-spark
 figures-spark: .build/figures-spark/.installed $(VENV)/.wheel $(VENV)/.test $(VENV)/.java
-	JAVA_HOME="$$(cat $(VENV)/.java)" .build/figures-spark/bin/python benches/spark/verbs.py --results benches/results $(ARGS)
+	for rows in 5000000 20000000; do JAVA_HOME="$$(cat $(VENV)/.java)" .build/figures-spark/bin/python benches/spark/verbs.py \
+		--rows $$rows --results benches/results $(ARGS) || exit 1; done
 	$(PY) tests/pages.py --write
 
 # Broken links and references are errors. It reads the sources and needs no build.

@@ -10,7 +10,7 @@ arrays of 128 floats, and an append of as many rows as the table has in parquet'
 Counts and sums over all columns of all sides are compared after each verb, once before the rounds; every round
 starts from the table as it was made. Reads go to Spark's sink `noop`. With `--results` the samples go to a file of
 that folder, `spark-5M.json` for 5 M rows; `tests/pages.py --write` makes the tables of `docs/performance.md` of the
-files in `benches/results`.
+files in `benches/results`. The page has 5 M rows with all verbs, and 20 M rows without arrays and compaction.
 
 One side is no table: workers in Python that give Spark as many rows of the same columns from one batch in memory,
 or that count those which Spark hands them. Whatever goes through such workers takes about that long.
@@ -87,8 +87,9 @@ TITLES = {
     "compaction": "compact 200 files",
     "count": "count all rows",
 }
-# What the page has, with all verbs.
+# What the page has: the verbs by the number of rows.
 ROWS, ROUNDS, CORES = 5_000_000, 5, 2
+PAGES = {ROWS: list(TITLES), 20_000_000: [verb for verb in TITLES if verb not in ("vectors", "compaction")]}
 
 
 def session(arguments: argparse.Namespace, warehouse: Path) -> SparkSession:
@@ -201,12 +202,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--cores", type=int, default=CORES)
-    parser.add_argument("--only", default=",".join(TITLES), help="verbs, with commas between")
+    parser.add_argument("--only", help="verbs, with commas between, instead of those of the page")
     parser.add_argument("--jars", help="files of the peers, instead of packages that Spark fetches")
     parser.add_argument("--results", type=Path, help="a folder for the file with all samples")
     arguments = parser.parse_args()
-    count, verbs = arguments.rows, arguments.only.split(",")
-    is_other = (count, arguments.rounds, arguments.cores, verbs) != (ROWS, ROUNDS, CORES, list(TITLES))
+    count = arguments.rows
+    verbs = arguments.only.split(",") if arguments.only else PAGES.get(count, list(TITLES))
+    is_other = verbs != PAGES.get(count) or (arguments.rounds, arguments.cores) != (ROUNDS, CORES)
     if is_other and arguments.results and arguments.results.resolve() == RESULTS:
         parser.error(
             "other rows, rounds, cores or verbs than those of the page: give another folder with --results"
