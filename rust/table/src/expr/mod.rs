@@ -12,6 +12,7 @@
 //! | room for long texts | `depth.rs` |
 //! | members of null structs are null | `nulls.rs` |
 //! | simplification that keeps the nulls of lists | `lists.rs` |
+//! | thousands of values in a list | `long_lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
 //! | timestamps keep their fractions | `times.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
@@ -23,6 +24,7 @@ mod condition;
 mod depth;
 mod functions;
 mod lists;
+mod long_lists;
 mod nulls;
 mod parse;
 mod repeats;
@@ -44,6 +46,7 @@ use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+use long_lists::LongList;
 pub(crate) use nulls::hand_down;
 use pennon_core::schema::unknown_field;
 use pennon_core::{Error, ErrorKind, Result};
@@ -150,14 +153,39 @@ impl Expression {
     }
 
     fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
-        let text = parse::Text::new(sql)?;
-        let operators = text.operators;
-        depth::with_room(operators, || Self::build_from(text, schema, wanted))
+        if let Some(list) = LongList::find(sql) {
+            // Errors are those of the whole text.
+            let text = parse::Text::new(&list.short);
+            if let Ok(Some(built)) =
+                text.and_then(|text| Self::with_list(sql, text, schema, wanted, Some(&list)))
+            {
+                return Ok(built);
+            }
+        }
+        let built = Self::with_list(sql, parse::Text::new(sql)?, schema, wanted, None)?;
+        built.ok_or_else(|| Error::internal(format!("the expression {sql} has no list")))
     }
 
-    fn build_from(text: parse::Text<'_>, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
+    fn with_list(
+        sql: &str,
+        text: parse::Text<'_>,
+        schema: &Schema,
+        wanted: Wanted<'_>,
+        list: Option<&LongList>,
+    ) -> Result<Option<Self>> {
+        let operators = text.operators;
+        depth::with_room(operators, || Self::build_from(sql, text, schema, wanted, list))
+    }
+
+    /// None where the values of a list that was cut out cannot come back.
+    fn build_from(
+        sql: &str,
+        text: parse::Text<'_>,
+        schema: &Schema,
+        wanted: Wanted<'_>,
+        list: Option<&LongList>,
+    ) -> Result<Option<Self>> {
         let predicate = matches!(wanted, Wanted::Predicate);
-        let sql = text.sql;
         let fail = |e: DataFusionError| planning_error(sql, schema, &e);
         let ast = text.parse(schema)?;
         let df_schema = Arc::new(DFSchema::try_from(schema.clone()).map_err(fail)?);
@@ -172,6 +200,11 @@ impl Expression {
             .build();
         let simplifier = ExprSimplifier::new(context);
         expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;
+        if let Some(list) = list
+            && !list.is_alone(&expr).map_err(fail)?
+        {
+            return Ok(None);
+        }
         expr = times::rewrite(expr, &df_schema, &simplifier).map_err(fail)?;
         if predicate && expr.get_type(df_schema.as_ref()).map_err(fail)? != DataType::Boolean {
             return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
@@ -181,7 +214,11 @@ impl Expression {
         }
         expr = lists::simplify(expr, &simplifier).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
-        Self::bind(sql, schema, &expr).map_err(fail)
+        if let Some(list) = list {
+            let Some(whole) = list.put_back(expr).map_err(fail)? else { return Ok(None) };
+            expr = whole;
+        }
+        Self::bind(sql, schema, &expr).map(Some).map_err(fail)
     }
 
     fn bind(sql: &str, schema: &Schema, expr: &Expr) -> Result<Self, DataFusionError> {

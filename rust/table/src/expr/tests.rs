@@ -459,3 +459,81 @@ fn texts_that_parsers_look_at_again_and_again_are_refused() {
     let error = Expression::parse(&names, &schema).unwrap_err();
     assert!(!error.to_string().contains("too deeply"), "{error}");
 }
+
+/// A list of whole numbers, or of texts, from `start` in steps of three.
+fn values(start: i64, quoted: bool) -> String {
+    let value = |at: i64| if quoted { format!("'Name{at}'") } else { at.to_string() };
+    (0..90).map(|at| value(start + 3 * at)).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn long_lists_mean_what_short_ones_do() {
+    let batch = batch();
+    let whole = |sql: &str| {
+        let text = parse::Text::new(sql)?;
+        let built = Expression::with_list(sql, text, &batch.schema(), Wanted::Predicate, None);
+        built.map(Option::unwrap)
+    };
+    let (numbers, texts) = (values(1, false), values(1, true));
+    // A filter, and whether its list is cut out.
+    let cases = [
+        (format!("id IN ({numbers})"), true),
+        (format!("id not in({numbers} )"), true),
+        (format!("Big IN ({numbers}) AND f > 3"), true),
+        (format!("f > 3 OR NOT (big in ( {numbers}))"), true),
+        (format!("u8 IN ({})", values(-5, false)), true),
+        (format!("u8 + 0 IN ({})", values(-5, false)), true),
+        (format!("id IN ({})", values(i64::from(i32::MAX) - 30, false)), true),
+        (format!("Big IN ({}, {})", i64::MIN, numbers), true),
+        (format!("Big IN ({}, {})", u64::MAX, numbers), false),
+        (format!("f IN ({numbers})"), false),
+        (format!("s IN ({numbers})"), false),
+        (format!("dec IN ({numbers})"), false),
+        (format!("_rowid IN ({numbers})"), true),
+        (format!("s IN ({texts}, 'it''s', 'ü')"), true),
+        (format!("ls IN ('n7', {texts})"), true),
+        (format!("dic IN ('k1', {texts})"), false),
+        (format!("s NOT IN ({texts})"), true),
+        (format!("st.a IN ({numbers})"), true),
+        (format!("`x y` IN ({numbers}) AND `x y` <> 7"), false),
+        (format!("id IN ({numbers}) AND id NOT IN (100)"), false),
+        (format!("id IN ({numbers}) AND id IN (1, 2, 3, 4, 5)"), false),
+        (format!("id IN ({numbers}) OR id = 2"), false),
+        (format!("id IN ({numbers}) AND Big IN (1, 2, 4, 7, 8)"), true),
+        (format!("id IN ({numbers}) AND Big IN (1, 2, 4, 7, 8, 10, 11, 12)"), false),
+        (format!("id IN ({numbers}) AND Big IN ({numbers})"), true),
+        (format!("id IN ({numbers}, NULL)"), false),
+        (format!("id IN ({numbers}, 1.0)"), false),
+        (format!("id IN ({numbers}, 2 + 2)"), false),
+        (format!("s = 'id IN ({numbers})'"), false),
+        (format!("s = \"id IN ({numbers})\" OR id IN (1)"), false),
+        (format!("id IN ({numbers}) -- all"), false),
+        (format!("5 IN ({numbers})"), false),
+        (format!("CASE WHEN id IN ({numbers}) THEN b ELSE NOT b END"), true),
+        (format!("id IN ({})", "7, ".repeat(90) + "7"), false),
+    ];
+    for (sql, is_cut) in cases {
+        let cut = LongList::find(&sql).and_then(|list| {
+            let text = parse::Text::new(&list.short).unwrap();
+            let built =
+                Expression::with_list(&sql, text, &batch.schema(), Wanted::Predicate, Some(&list)).ok()?;
+            built.map(|built| (list, built))
+        });
+        assert_eq!(cut.is_some(), is_cut, "{sql}");
+        let (found, expected) = (Expression::predicate(&sql, &batch.schema()), whole(&sql));
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => {
+                assert_eq!(found.sql(), sql);
+                assert_eq!(
+                    found.evaluate_mask(&batch).unwrap(),
+                    expected.evaluate_mask(&batch).unwrap(),
+                    "{sql}"
+                );
+                assert_eq!(found.condition(), expected.condition(), "{sql}");
+                assert_eq!(found.columns(), expected.columns(), "{sql}");
+            }
+            (Err(found), Err(expected)) => assert_eq!(found.to_string(), expected.to_string()),
+            (found, expected) => panic!("{sql}: {found:?}, {expected:?}"),
+        }
+    }
+}
