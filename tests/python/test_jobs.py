@@ -114,6 +114,45 @@ def test_every_shape_does_the_same(
     assert changes.num_rows == 2 * done.rows
 
 
+@pytest.mark.parametrize("tasks", [1, 3, 8])
+@pytest.mark.parametrize(
+    ("predicate", "fragments"),
+    [
+        ("id < 5000", {0}),
+        ("id BETWEEN 95000 AND 121000", {0, 1}),
+        ("id >= 120000 AND text < 'text 145000'", {1}),
+        ("_row_created_at_version = 2", {2}),
+        ("id = -1", set()),
+        ("id % 2 = 0", {0, 1, 2}),
+        ("id IS NULL", set()),
+        ("text LIKE '%9%'", {0, 1, 2}),
+    ],
+)
+def test_a_scan_is_divided_where_its_filter_can_match(
+    tmp_path: Path, predicate: str, fragments: set[int], tasks: int
+) -> None:
+    def rows(first: int, last: int) -> pa.Table:
+        ids = pa.array(range(first, last), pa.int64())
+        return pa.table({"id": ids, "text": pa.array([f"text {id:06}" for id in range(first, last)])})
+
+    table = pennon.write_dataset(rows(0, 200_000), str(tmp_path / "table"), max_rows_per_file=100_000)
+    table.insert(rows(200_000, 250_000))
+    # Before the first row that may match, between such rows and after them.
+    table.delete("id % 10 = 3 OR id BETWEEN 1000 AND 4000 OR id BETWEEN 120000 AND 140000 OR id = 99999")
+    plan = jobs.plan_scan(table, filter=predicate, tasks=tasks, with_row_id=True)
+    slices = [slice for task in plan.tasks for slice in task.slices]
+    assert {fragment for fragment, _ in slices} == fragments
+    assert plan.num_tasks <= tasks
+    found = [batch for task in plan.tasks for batch in task.to_batches()]
+    expected = table.to_table(filter=predicate, with_row_id=True)
+    assert pa.Table.from_batches(found, expected.schema) == expected
+    if predicate.endswith("121000"):
+        counts = [sum(batch.num_rows for batch in task.to_batches()) for task in plan.tasks]
+        assert len(counts) == tasks
+        # Most of the rows between 120,000 and 121,000 are deleted.
+        assert max(counts) <= 2 * sum(counts) / tasks
+
+
 def test_scan(table: pennon.LanceDataset) -> None:
     plan = jobs.plan_scan(table, columns=["id"], filter="id != 4", tasks=4, with_row_id=True)
     version = table.version

@@ -51,13 +51,14 @@ def plan_scan(
     table
         A dataset, whose version is read, or a URI.
     columns, filter, batch_size, batch_size_bytes, with_row_id, with_row_address, blob_handling
-        As in [LanceDataset.scanner][pennon.LanceDataset.scanner].
+        As in [LanceDataset.scanner][pennon.LanceDataset.scanner]. Begins and ends of fragments that the filter
+        cannot match, by statistics, are in no task.
     version
         The version to read where `table` is a URI; the newest by default.
     tasks
         Number of tasks, at most. Fragments much larger than a task are divided by rows, small ones share a task.
     bytes_per_task
-        Bytes of data files of a task, about, instead of a number of tasks; 256 MiB.
+        Instead of a number of tasks: bytes of data files of each, about; 256 MiB.
     storage_options
         Options of the object store; by default those of the dataset.
 
@@ -580,9 +581,8 @@ def plan_verify(
 ) -> JobPlan:
     """Divide a verification of the data of one version: each task decodes every page of some fragments.
 
-    [JobPlan.commit][pennon.jobs.JobPlan.commit] commits nothing; it looks at everything else that
-    [verify][pennon.verify] does, and its report has all that was found in
-    [JobReport.verification][pennon.jobs.JobReport].
+    [JobPlan.commit][pennon.jobs.JobPlan.commit] commits nothing; it looks at all else that [verify][pennon.verify]
+    does, and its report has what was found in [JobReport.verification][pennon.jobs.JobReport].
 
     Parameters
     ----------

@@ -61,8 +61,14 @@ impl JobPlan {
         bytes: Option<u64>,
     ) -> PyResult<Self> {
         let dataset = dataset.get(py)?;
-        let plan = || dataset.plan_job(Work::from_json(work)?, division(tasks, bytes)?);
-        py.detach(plan).map(Self).map_err(|error| to_py(py, &error))
+        let plan = async {
+            let division = division(tasks, bytes)?;
+            match Work::from_json(work)? {
+                Work::Scan(scan) => dataset.plan_scan_job(scan, division).await,
+                work => dataset.plan_job(work, division),
+            }
+        };
+        run(py, plan).map(Self)
     }
 
     /// Divides the compaction of a version.

@@ -1,5 +1,7 @@
 //! The parts of a version: about as many bytes each, in the order of the table.
 
+use std::ops::Range;
+
 use pennon_core::manifest::FragmentSummary;
 use pennon_core::{Error, FragmentId, Result};
 
@@ -31,12 +33,14 @@ pub(super) enum Unit {
     Fragment,
 }
 
-/// What is divided: a fragment, by the bytes of its data files and its live rows.
-#[derive(Debug, Clone, Copy)]
+/// What is divided: positions among the live rows of a fragment, by their share of the bytes of its data files.
+#[derive(Debug, Clone)]
 pub(super) struct FragmentPart {
     fragment: FragmentId,
     bytes: u64,
-    rows: u64,
+    rows: Range<u64>,
+    /// Of the fragment.
+    live: u64,
 }
 
 impl FragmentPart {
@@ -45,7 +49,20 @@ impl FragmentPart {
             0 => fragment.physical_rows.saturating_mul(ROW_BYTES),
             bytes => bytes,
         };
-        Self { fragment: fragment.id, bytes, rows: fragment.live_rows() }
+        let live = fragment.live_rows();
+        Self { fragment: fragment.id, bytes, rows: 0..live, live }
+    }
+
+    /// Only the rows at some positions.
+    pub(super) fn at(self, rows: Range<u64>) -> Self {
+        let share = u128::from(self.bytes) * u128::from(rows.end - rows.start) / u128::from(self.live.max(1));
+        Self { bytes: u64::try_from(share).unwrap_or(self.bytes), rows, ..self }
+    }
+
+    /// All of them, or only some.
+    fn slice(&self, rows: Range<u64>) -> FragmentSlice {
+        let is_all = rows == (0..self.live);
+        FragmentSlice { fragment: self.fragment, rows: (!is_all).then_some(rows) }
     }
 }
 
@@ -68,7 +85,7 @@ pub(super) fn divide(
     division: Division,
     unit: Unit,
 ) -> Result<Vec<Vec<FragmentSlice>>> {
-    let fragments: Vec<FragmentPart> = fragments.filter(|part| part.rows > 0).collect();
+    let fragments: Vec<FragmentPart> = fragments.filter(|part| !part.rows.is_empty()).collect();
     let total = fragments.iter().map(|part| u128::from(part.bytes.max(1))).sum::<u128>();
     let tasks = match division {
         Division::Tasks(0) | Division::Bytes(0) => return Err(no_tasks()),
@@ -84,20 +101,21 @@ pub(super) fn divide(
         _ => tasks.push((task, vec![slice])),
     };
     let mut start = 0_u128;
-    for FragmentPart { fragment, bytes, rows } in fragments {
-        let bytes = u128::from(bytes.max(1));
+    for part in fragments {
+        let bytes = u128::from(part.bytes.max(1));
         let end = start + bytes;
+        let rows = part.rows.end - part.rows.start;
         if unit == Unit::Fragment || bytes <= size + size / 2 || rows < 2 {
-            push((start + bytes / 2) / size, FragmentSlice::from(fragment));
+            push((start + bytes / 2) / size, part.slice(part.rows.clone()));
         } else {
             let row_at = |at: u128| {
                 let row = u128::from(rows) * (at.clamp(start, end) - start) / bytes;
-                u64::try_from(row).unwrap_or(rows)
+                part.rows.start + u64::try_from(row).unwrap_or(rows)
             };
             for task in start / size..=(end - 1) / size {
                 let positions = row_at(task * size)..row_at((task + 1) * size);
                 if !positions.is_empty() {
-                    push(task, FragmentSlice { fragment, rows: Some(positions) });
+                    push(task, part.slice(positions));
                 }
             }
         }
@@ -118,7 +136,8 @@ mod tests {
 
     fn parts(sizes: &[(u64, u64)]) -> Vec<FragmentPart> {
         let ids = (0..).map(FragmentId);
-        ids.zip(sizes).map(|(fragment, &(bytes, rows))| FragmentPart { fragment, bytes, rows }).collect()
+        let part = |(fragment, &(bytes, live))| FragmentPart { fragment, bytes, rows: 0..live, live };
+        ids.zip(sizes).map(part).collect()
     }
 
     #[test]
@@ -136,6 +155,17 @@ mod tests {
         let sizes = [(10, 1), (10, 1), (200, 100), (20, 1)];
         let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(3), Unit::Fragment);
         assert_eq!(tasks.unwrap(), [vec![all_of(0), all_of(1)], vec![all_of(2)], vec![all_of(3)]]);
+    }
+
+    #[test]
+    fn rows_at_some_positions_are_divided_by_their_bytes() {
+        let parts = || parts(&[(1000, 100), (1000, 100)]).into_iter().map(|part| part.at(40..50));
+        let slice = |id, rows| FragmentSlice { fragment: FragmentId(id), rows: Some(rows) };
+        let tasks = divide(parts(), Division::Tasks(4), Unit::Row).unwrap();
+        assert_eq!(tasks, [[slice(0, 40..45)], [slice(0, 45..50)], [slice(1, 40..45)], [slice(1, 45..50)]]);
+        let tasks = divide(parts(), Division::Bytes(1000), Unit::Row).unwrap();
+        assert_eq!(tasks, [[slice(0, 40..50), slice(1, 40..50)]]);
+        assert_eq!(divide(parts().map(|part| part.at(3..3)), Division::Auto, Unit::Row).unwrap(), [[]; 0]);
     }
 
     #[test]

@@ -42,6 +42,7 @@ use crate::ops::merge_insert::WhenUnmatchedTarget;
 use crate::ops::merge_insert::parts::MergedPart;
 use crate::ops::verify::Finding;
 use crate::runtime;
+use crate::scan;
 pub use crate::scan::FragmentSlice;
 use crate::versions::snapshot::Snapshot;
 use crate::write::WrittenFragments;
@@ -210,6 +211,29 @@ impl Dataset {
                 Some(divide::divide(fragments, division, work.unit())?)
             }
         };
+        work.check(self)?;
+        Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
+    }
+
+    /// Divides a scan of this version. Fragments whose statistics say that the filter matches none of their rows are in
+    /// no task, and rows before the first and after the last that it can match are not counted.
+    ///
+    /// Errors: those of [`Dataset::plan_job`]; what reading statistics gives.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn plan_scan_job(&self, work: Arc<ScanWork>, division: Division) -> Result<JobPlan> {
+        let spans = match &work.filter {
+            Some(filter) => {
+                let predicate = scan::predicate(self.snapshot(), filter, work.options(None)?.blobs)?;
+                scan::spans(self.snapshot(), predicate).await?
+            }
+            None => None,
+        };
+        let work = Work::Scan(work);
+        let Some(spans) = spans else { return self.plan_job(work, division) };
+        let fragments = self.manifest().fragments.summaries();
+        let parts =
+            fragments.filter_map(|part| Some(FragmentPart::of(part).at(spans.get(&part.id)?.clone())));
+        let tasks = Some(divide::divide(parts, division, work.unit())?);
         work.check(self)?;
         Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
     }

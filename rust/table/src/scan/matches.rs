@@ -1,6 +1,7 @@
 //! Offsets of the rows a predicate matches: what a delete needs, here and on the workers of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::Array;
@@ -27,6 +28,8 @@ const TASKS_IN_FLIGHT: usize = 4;
 const FRAGMENTS_OF_A_TASK: usize = 64;
 /// Rows of a task, unless its only fragment has more.
 const ROWS_OF_A_TASK: u64 = 1 << 20;
+/// Fragments whose statistics are looked at before a job is divided: with some files at a time that is a second.
+const FRAGMENTS_OF_SPANS: usize = 1 << 10;
 /// Bytes of a row of filter columns, roughly.
 const FILTER_ROW_BYTES: u64 = 64;
 
@@ -115,6 +118,27 @@ impl Search {
         Ok(DeletionVector::from_iter(matching))
     }
 
+    /// What [`spans`] says of a fragment with so many live rows before it. Blocks on the store.
+    fn span(&self, id: FragmentId, before: u64) -> Result<Option<Range<u64>>> {
+        let fragment = self.snapshot.manifest.fragment(id).cloned();
+        let fragment = fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
+        let (rows, live) = (fragment.physical_rows, fragment.live_rows());
+        let reader = FragmentReader::new(Arc::clone(&self.snapshot), fragment, before);
+        if self.filter.opens_files() {
+            let fields = &self.input.fields;
+            prepare([(&reader, Needs { fields, values: false, deletions: NeedsDeletions::No })])?;
+        }
+        Ok(match self.filter.candidates(&reader)? {
+            None => Some(0..live),
+            Some(found) if found.is_empty() => None,
+            Some(found) => {
+                let Range { start, end } = found.span();
+                // As many rows may be deleted before a row as are deleted in all.
+                Some(start.saturating_sub(rows - live)..live.min(end))
+            }
+        })
+    }
+
     /// A unit in parts whose values are not too large together.
     fn parts(
         &self,
@@ -196,6 +220,39 @@ pub(super) async fn matches_with(
     found.retain(|(_, rows)| !rows.is_empty());
     found.sort_unstable_by_key(|(id, _)| *id);
     Ok(found)
+}
+
+/// Positions among the live rows of each fragment between which all rows are that a filter can match, as far as
+/// statistics and lineage say; a fragment without such rows is left out. `None` where that would be a look at too many
+/// files.
+///
+/// Errors: what reading statistics gives.
+pub(crate) async fn spans(
+    snapshot: &Arc<Snapshot>,
+    predicate: Expression,
+) -> Result<Option<BTreeMap<FragmentId, Range<u64>>>> {
+    let all = &snapshot.manifest.fragments;
+    let search = Arc::new(Search::new(Arc::clone(snapshot), predicate)?);
+    if !search.filter.prunes() || (search.filter.opens_files() && all.len() > FRAGMENTS_OF_SPANS) {
+        return Ok(None);
+    }
+    let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
+    let found = futures::stream::iter(tasks(all.live_rows(), None, together))
+        .map(|task| {
+            let search = Arc::clone(&search);
+            blocking(move || {
+                let mut found = Vec::with_capacity(task.len());
+                for (id, before) in task {
+                    found.extend(search.span(id, before)?.map(|span| (id, span)));
+                }
+                Ok(futures::stream::iter(found.into_iter().map(Ok)))
+            })
+        })
+        .buffer_unordered(if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT })
+        .try_flatten()
+        .try_collect()
+        .await?;
+    Ok(Some(found))
 }
 
 /// Errors: `InvalidInput` for two parts of one fragment.

@@ -89,7 +89,7 @@ pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
 }
 
 /// The same for columns whose blobs are in this form.
-pub(super) fn predicate(snapshot: &Snapshot, sql: &str, blobs: BlobHandling) -> Result<Expression> {
+pub(crate) fn predicate(snapshot: &Snapshot, sql: &str, blobs: BlobHandling) -> Result<Expression> {
     Expression::predicate(sql, &visible_schema(&blobs.apply(&snapshot.manifest.schema)))
 }
 
