@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import spark_api, tables
+from pyspark_pennon.equal_columns import equal_columns
 from pyspark_pennon.filters import Translator
 from pyspark_pennon.needed_columns import items
 from pyspark_pennon.schema import spark_type
@@ -39,12 +40,21 @@ class Keys:
     names: list[str] = field(default_factory=list)
     bare: dict[str, str] = field(default_factory=dict)
 
+    def add(self, key: str, own: str | None) -> None:
+        """`own`: the column of the source whose values bound those of the key, if there is one."""
+        if key not in self.names:
+            self.names.append(key)
+        if own is not None:
+            self.bare.setdefault(key, own)
 
-def keys_of(joined: DataFrame, target: DataFrame, source: DataFrame) -> Keys:
-    """The keys of a join; none where the plan cannot be seen, as in Spark Connect."""
+
+def keys_of(joined: DataFrame, condition: Column, target: DataFrame, source: DataFrame) -> Keys:
+    """The keys of a join: by its plan, or in Spark Connect by its condition, of which pairs of columns are seen."""
     found = Keys()
     execution = getattr(getattr(joined, "_jdf", None), "queryExecution", None)
     if execution is None:
+        for key, own, operator in equal_columns(condition, target, source):
+            found.add(key, own if operator != "<=>" else None)
         return found
     plan = execution().analyzed()
     if str(plan.getClass().getSimpleName()) != "Join" or not plan.condition().isDefined():
@@ -69,11 +79,8 @@ def _collect(expression: Any, sides: list[dict[int, str]], found: Keys) -> None:
             used = {attribute.exprId().id() for attribute in items(other.references().toSeq())}
             if key not in sides[0] or not used or not used <= set(sides[1]):
                 continue
-            if sides[0][key] not in found.names:
-                found.names.append(sides[0][key])
             is_bare = all(str(side.getClass().getSimpleName()) == "AttributeReference" for side in pair)
-            if name == "EqualTo" and is_bare:
-                found.bare.setdefault(sides[0][key], sides[1][_attribute(other)])
+            found.add(sides[0][key], sides[1][_attribute(other)] if name == "EqualTo" and is_bare else None)
 
 
 def _attribute(expression: Any) -> int:

@@ -1,0 +1,83 @@
+"""The keys of a merge: named for those that insert the same at the same time, and bounding what is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pennon
+import pyspark_pennon
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, merge_attempt
+
+CONNECT = os.environ.get("PENNON_LANE") == "connect"
+BOUNDED = "(`id` >= 90) AND (`id` <= 109)"
+
+
+@pytest.fixture
+def table(spark: SparkSession, uri: str) -> LanceTable:
+    rows = spark.range(0, 100, 1, 2).selectExpr("id", "concat('s', id) AS name", "0 AS number")
+    pyspark_pennon.write(rows, uri)
+    return LanceTable.forPath(spark, uri)
+
+
+@pytest.fixture
+def source(spark: SparkSession) -> DataFrame:
+    rows = spark.range(90, 110).selectExpr("id", "id AS other", "concat('new', id) AS name", "0 AS zero")
+    # `struct.id` is a part of a column.
+    return rows.withColumn("struct", fn.struct("id"))
+
+
+CONDITIONS: list[tuple[str | Callable[[], Column], bool, str]] = [
+    ("t.id = s.id", True, BOUNDED),
+    ("other = t.id", True, BOUNDED),
+    ("t.id == s.id and t.number >= 0", True, BOUNDED),
+    ("(`t`.`id` = s.ID) AND ((t.number = s . zero))", True, f"{BOUNDED} AND (`number` >= 0) AND (`number` <= 0)"),
+    ("t.id <=> s.id", True, ""),
+    ("t.id = struct.id", True, ""),
+    ("t.id = s.id OR t.id = s.id", False, ""),
+    ("t.number BETWEEN 0 AND 1 AND (CASE WHEN t.id IS NOT NULL THEN t.id = s.id END)", False, ""),
+    ("NOT t.id = s.id AND t.id IS NULL", False, ""),
+    (lambda: fn.col("t.id") == fn.col("s.id"), True, BOUNDED),
+    (lambda: fn.col("s.id") == fn.col("t.id"), True, BOUNDED),
+    (lambda: (fn.col("t.id") == fn.col("other")) & (fn.col("t.number") == 0), True, BOUNDED),
+    (lambda: fn.col("t.id").eqNullSafe(fn.col("s.id")), True, ""),
+    (lambda: (fn.col("t.id") == fn.col("s.id")) | (fn.col("t.id") == fn.col("other")), False, ""),
+]
+
+
+@pytest.mark.parametrize(("condition", "is_named", "bounds"), CONDITIONS)
+def test_keys_of_a_condition(
+    table: LanceTable,
+    source: DataFrame,
+    uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str | Callable[[], Column],
+    is_named: bool,
+    bounds: str,
+) -> None:
+    read: list[str] = []
+    make = merge_attempt.table_frame
+
+    def recorded(spark: SparkSession, table: Any, options: Any, fragments: Any = None) -> DataFrame:
+        read.append(options.filter_sql or "")
+        return make(spark, table, options, fragments)
+
+    monkeypatch.setattr(merge_attempt, "table_frame", recorded)
+    given = condition if isinstance(condition, str) else condition()
+    merge = table.alias("t").merge(source.alias("s"), given).whenMatchedUpdate(set={"name": "s.name"})
+    merge.whenNotMatchedInsert({"id": "s.id", "name": "s.name", "number": "s.zero"}).execute()
+    if CONNECT and "struct" in str(condition):
+        is_named = False
+    assert read == [bounds]
+    transaction = pennon.dataset(uri).read_transaction(2)
+    assert transaction is not None
+    operation: Any = transaction.operation
+    assert (operation.inserted_rows is not None) == is_named
+    matched = 0 if "NOT t.id" in str(condition) else 10
+    rows = pennon.dataset(uri).to_table().to_pylist()
+    assert len(rows) == 120 - matched
+    assert sum(row["name"].startswith("new") for row in rows) == 20
