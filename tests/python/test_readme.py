@@ -1,23 +1,40 @@
-"""The Python tour of the README runs, and gives what its comments say."""
+"""The Python tours of the READMEs run, and give what their comments say; those of packages stand by themselves."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from support import documents
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+OF_PACKAGES = ("python/README.md", "spark-plugin/README.md")
+"""What an index of packages shows, without the files of the repository."""
 
 
-def tour() -> str:
+def tour(readme: str) -> str:
     """The first Python block."""
-    return next(block for block in documents.blocks(README) if "import pennon" in block)
+    return next(block for block in documents.blocks(ROOT / readme) if "import pennon" in block)
 
 
-def test_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("readme", ["README.md", "python/README.md"])
+def test_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readme: str) -> None:
     monkeypatch.chdir(tmp_path)
-    assert documents.run(tour(), {}) >= 6
+    assert documents.run(tour(readme), {}) >= 6
+
+
+@pytest.mark.parametrize("readme", OF_PACKAGES)
+def test_readmes_of_packages_have_no_links_to_files(readme: str) -> None:
+    links = re.findall(r"\]\(([^)]*)\)", (ROOT / readme).read_text())
+    assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_packages_have_these_readmes() -> None:
+    for readme in OF_PACKAGES:
+        project = ROOT / ("pyproject.toml" if readme.startswith("python/") else "spark-plugin/pyproject.toml")
+        (named,) = re.findall(r'^readme = "(.*)"$', project.read_text(), re.MULTILINE)
+        assert (project.parent / named).resolve() == ROOT / readme
 
 
 @pytest.mark.parametrize(
