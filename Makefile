@@ -249,19 +249,12 @@ audit: .build/audit/.installed | toolchain
 .PHONY: bench
 bench: export PYTHONPATH = $(CURDIR)/.build/shipped
 bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
-	$(PY) benches/python/commits.py
-	$(PY) benches/python/datafile.py
+	for script in commits datafile large_values rows growth indices nearest vectors checksums object_store command_line start; do \
+		$(PY) benches/python/$$script.py --results benches/results || exit 1; done
+	for script in merge_large stream_pace; do JAVA_HOME="$$(cat $(VENV)/.java)" \
+		$(PY) benches/spark/$$script.py --results benches/results || exit 1; done
 	$(PY) benches/python/memory.py
-	$(PY) benches/python/large_values.py
-	$(PY) benches/python/rows.py
-	$(PY) benches/python/growth.py
-	$(PY) benches/python/indices.py
-	$(PY) benches/python/nearest.py
-	$(PY) benches/python/vectors.py
-	$(PY) benches/python/checksums.py
-	$(PY) benches/python/object_store.py
-	$(PY) benches/python/command_line.py
-	$(PY) benches/python/start.py
+	$(PY) tests/pages.py --write
 	$(CARGO) bench --profile dist --locked --workspace --exclude pennon-py --bench '*'
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"
 	$(PY) benches/peers/table.py "$(PEERS)/criterion"

@@ -18,8 +18,27 @@ from typing import Any
 
 RESULTS = Path(__file__).parent.parent / "benches" / "results"
 PAGE = "performance.md"
+BENCH_PAGE = "../benches/README.md"
 GROUPS = ("pylance", "parquet", "formats", "cold", "s3", "synced")
-SPARK = ("spark-5M",)
+SPARK = ("spark-5M", "spark-20M")
+BENCHES = (
+    "commits",
+    "datafile",
+    "large_values",
+    "rows",
+    "growth",
+    "indices",
+    "nearest",
+    "vectors",
+    "checksums",
+    "object_store",
+    "command_line",
+    "start",
+    "connector",
+    "merge_large",
+    "stream_pace",
+)
+"""Those of `benches/README.md`."""
 SPARK_CASES = (
     "read",
     "column",
@@ -48,9 +67,23 @@ NAMES = {
     "iceberg": "Iceberg",
     "parquet": "Parquet",
     "workers": "workers alone",
+    "faiss": "faiss",
+    "off": "Pennon, `off`",
+    "pages": "Pennon, `pages`",
+    "gets": "plain GETs",
+    "connector": "the connector",
 }
 # Libraries whose versions matter to a group, besides Pennon and the peers.
-ALSO = {"parquet": ("pyarrow",), "cold": ("pyarrow",), "s3": ("moto",), "spark": ("pyspark", "pyarrow")}
+ALSO = {
+    "vectors": ("faiss-cpu",),
+    "object_store": ("moto",),
+    "command_line": ("moto",),
+    **dict.fromkeys(("connector", "merge_large", "stream_pace"), ("pyspark", "pyarrow")),
+    "parquet": ("pyarrow",),
+    "cold": ("pyarrow",),
+    "s3": ("moto",),
+    "spark": ("pyspark", "pyarrow"),
+}
 
 
 def results(name: str, folder: Path = RESULTS) -> dict[str, Any]:
@@ -91,7 +124,9 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def caption(found: dict[str, Any], medians: str = "medians of {rounds}") -> str:
     """What the figures were measured with, and what they are."""
     machine, versions = found["machine"], found["versions"]
-    libraries = [name for name in (*found["peers"], *ALSO.get(found["group"], ())) if name in versions]
+    libraries = [
+        name for name in (*found["peers"], *ALSO.get(found["group"].partition("-")[0], ())) if name in versions
+    ]
     commit = f"commit {found['commit'][:12]}" if found["commit"] else "no commit"
     loads = [found["load_before"][0], found["load_after"][0], *(case["load"] for case in found["cases"])]
     parts = [
@@ -99,40 +134,58 @@ def caption(found: dict[str, Any], medians: str = "medians of {rounds}") -> str:
         f"Pennon {versions['pennon']}" + "".join(f", {name} {versions[name]}" for name in libraries),
         f"{machine['cores']} cores ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB",
         f"{machine['system']}, {machine['file_system']}, Python {versions['python']}",
+        *sizes(found),
         medians.format(rounds=found["rounds"]),
         f"load {min(loads):.1f} to {max(loads):.1f}",
     ]
     return f"{'; '.join(parts)}.\n"
 
 
+def sizes(found: dict[str, Any]) -> list[str]:
+    """How large the tables are, where claims do not say it."""
+    if found["group"] not in BENCHES:
+        return []
+    shown = {
+        name: " and ".join(f"{count:,g}" for count in (size if isinstance(size, list) else [size]))
+        for name, size in found["size"].items()
+    }
+    return [", ".join(f"{counts} {name}" for name, counts in shown.items())] if shown else []
+
+
 def group_part(found: dict[str, Any]) -> str:
     """The table of a group of cases."""
     peers = found["peers"]
-    counts = any("counts" in case for case in found["cases"])
-    head = ["case", *(NAMES[side] for side in ("pennon", *peers))]
+    sides = found.get("sides") or {side: NAMES[side] for side in ("pennon", *peers)}
+    counted = list(dict.fromkeys(what for case in found["cases"] for of in counts(case).values() for what in of))
     is_synced = found["group"] == "synced"
-    if is_synced:
-        head[1] = "Pennon, synced"
+    names = ["Pennon, synced", *list(sides.values())[1:]] if is_synced else sides.values()
+    head = ["case", *names]
     head += ["times slower than unsynced" if is_synced else f"times faster than {NAMES[peer]}" for peer in peers]
-    head += ["requests", "rounds"] if counts else []
     rows, notes = [], []
     for case in found["cases"]:
-        medians = {side: statistics.median(samples) for side, samples in case["seconds"].items()}
-        cells = [duration(medians[side]) if side in medians else "cannot" for side in ("pennon", *peers)]
+        medians = {side: statistics.median(samples) for side, samples in case["seconds"].items() if samples}
+        missing = dict.fromkeys(case["absent"], "cannot")
+        cells = [duration(medians[side]) if side in medians else missing.get(side, "") for side in sides]
         for peer in peers:
-            ours, theirs = medians["pennon"], medians.get(peer)
-            if theirs is None:
+            ours, theirs = medians.get("pennon"), medians.get(peer)
+            if ours is None or theirs is None:
                 cells.append("")
             else:
                 cells.append(figure(ours / theirs) if is_synced else times(ours, theirs))
-        if counts:
-            pairs = ([str(of[what]) for of in case["counts"].values()] for what in ("requests", "rounds"))
-            cells += [" / ".join(pair) for pair in pairs]
+        for what in counted:
+            values = [f"{of[what]:,}" for of in counts(case).values() if what in of]
+            cells.append(" / ".join(values))
         rows.append([case["claim"], *cells])
         notes += [f"- {NAMES[peer]}, {case['claim']}: {why}.\n" for peer, why in case["absent"].items()]
     stores = " and ".join(dict.fromkeys(case["store"] for case in found["cases"]))
-    text = f"{table(head, rows)}\n{''.join(notes)}{chr(10) if notes else ''}"
+    text = f"{table([*head, *counted], rows)}\n{''.join(notes)}{chr(10) if notes else ''}"
     return f"{text}{stores[:1].upper()}{stores[1:]}; {caption(found)}"
+
+
+def counts(case: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """What the sides needed besides time."""
+    found: dict[str, dict[str, float]] = case.get("counts", {})
+    return found
 
 
 def spark_part(found: dict[str, Any]) -> str:
@@ -262,5 +315,6 @@ def plot(found: dict[str, Any]) -> str:
 PARTS: dict[tuple[str, str], Callable[[], str]] = {
     (PAGE, f"figures: {name}"): lambda name=name: group_part(results(name)) for name in GROUPS
 } | {(PAGE, f"figures: {name}"): lambda name=name: spark_part(results(name)) for name in SPARK}
+PARTS |= {(BENCH_PAGE, f"figures: {name}"): lambda name=name: group_part(results(name)) for name in BENCHES}
 PARTS[PAGE, "figures: identity"] = lambda: identity_part(results("identity"))
 FILES: dict[str, Callable[[], str]] = {PLOT: lambda: plot(results("identity"))}

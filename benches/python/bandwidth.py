@@ -15,7 +15,6 @@ from __future__ import annotations
 import http.client
 import importlib
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,13 +24,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from late_store import BUCKET, QUICK, LateServer
+from records import loaded
 
 FILES = 64
 ROWS = 1_000_000  # of 8 bytes
 AT_ONCE = 16
 # MB/s of an answer; zero is none.
 LIMITS = (0, 20)
-SIDES = {"pennon": "pennon", "reference": "lance"}
+SIDES = {"pennon": "pennon", "pylance": "lance"}
 MEGABYTE = 1_000_000
 
 
@@ -99,7 +99,7 @@ def child(side: str, argument: str) -> None:
 
 
 def measure(server: LateServer, delay: float, limit: float, rounds: int) -> dict[str, Any]:
-    """Medians of MB/s. The limit is that of each answer in MB/s; zero is none."""
+    """Seconds of a scan, and of plain GETs. The limit is that of each answer in MB/s; zero is none."""
     sizes = {
         side: {f"/{BUCKET}/{key}": size for key, size in server.objects(f"{QUICK}/{side}/data/")} for side in SIDES
     }
@@ -107,8 +107,7 @@ def measure(server: LateServer, delay: float, limit: float, rounds: int) -> dict
         {"endpoint": server.endpoint, "sizes": sizes["pennon"], "options": server.storage_options}
     )
     expected = {"gets": sum(sizes["pennon"].values()), **dict.fromkeys(SIDES, FILES * ROWS)}
-    moved = {"gets": sum(sizes["pennon"].values()), **{side: sum(sizes[side].values()) for side in SIDES}}
-    rates: dict[str, list[float]] = {side: [] for side in expected}
+    times: dict[str, list[float]] = {side: [] for side in (*SIDES, "gets")}
     requests = {}
     for number in range(rounds):
         for side in list(expected) if number % 2 == 0 else list(reversed(expected)):
@@ -120,25 +119,19 @@ def measure(server: LateServer, delay: float, limit: float, rounds: int) -> dict
             seconds, answer = json.loads(done.stdout.splitlines()[-1])
             if answer != expected[side]:
                 raise AssertionError(f"{side}: found {answer:,} rows or bytes, expected {expected[side]:,}")
-            rates[side].append(moved[side] / seconds / MEGABYTE)
+            times[side].append(seconds)
             requests[side] = server.traffic().methods
-    return {
-        "operation": "bandwidth",
-        "delay": delay,
-        "limit": limit,
-        "methods": requests,
-        **{side: statistics.median(list_) for side, list_ in rates.items()},
-    }
-
-
-def line(result: dict[str, Any]) -> str:
-    limit = f"at most {result['limit']:g} MB/s an answer" if result["limit"] else "no limit"
-    gets = result["gets"]
-    scans = ", ".join(
-        f"{side} {result[side]:.0f} ({result[side] / gets:.2f}, {result['methods'][side].get('GET', 0)} GETs)"
-        for side in SIDES
+    how = f"at most {limit:g} MB/s an answer" if limit else "as quickly as the server can"
+    return loaded(
+        {
+            "name": f"bandwidth, {delay:g}, {limit:g}",
+            "claim": f"scan of {FILES} files of {sum(sizes['pennon'].values()) / FILES / MEGABYTE:.0f} MB, {how}",
+            "store": f"S3 with {delay:g} ms",
+            "absent": {},
+            "seconds": times,
+            "counts": {side: {"requests": requests[side].get("GET", 0)} for side in SIDES},
+        }
     )
-    return f"scan of {FILES} files, {result['delay']:g} ms, {limit}: {AT_ONCE} GETs {gets:.0f} MB/s; {scans}"
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """What checksums cost: scans and takes that look at those of all blocks, of the metadata, and at none.
 
 All read the same files, in a random order, each through a session of its own, and so does pylance, which passes
-over the checksums; the results are compared first.
+over the checksums; the results are compared first. `metadata` is the default.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,8 +16,9 @@ from typing import Any
 
 import lance
 import pennon
+from records import Record, line, loaded, save
 
-POLICIES = ("off", "metadata", "pages")
+POLICIES = {"pennon": "metadata", "off": "off", "pages": "pages"}
 
 
 def rows(count: int) -> Any:
@@ -31,8 +31,8 @@ def rows(count: int) -> Any:
     return pa.table({"key": rng.permutation(count), "value": rng.random(count), "word": words, "vector": vectors})
 
 
-def measured(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Medians of the times of calls in a random order, after their results were compared."""
+def sampled(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """The times of calls in a random order, after their results were compared."""
     results = [call() for call in calls.values()]
     assert all(result == results[0] for result in results[1:])
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -44,21 +44,23 @@ def measured(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, floa
             start = time.perf_counter()
             calls[name]()
             times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     options = parser.parse_args()
+    record, results = Record(), []
     with tempfile.TemporaryDirectory() as directory:
         uri = str(Path(directory) / "table")
         table = rows(options.rows)
         pennon.write_dataset(table, uri)
         opened = {
-            policy: pennon.dataset(uri, storage_options={"verify_reads": policy}, session=pennon.Session())
-            for policy in POLICIES
+            side: pennon.dataset(uri, storage_options={"verify_reads": policy}, session=pennon.Session())
+            for side, policy in POLICIES.items()
         }
         opened["pylance"] = lance.dataset(uri, session=lance.Session())
         for dataset in opened.values():
@@ -76,20 +78,20 @@ def main() -> None:
             "take of 1,000 rows": lambda dataset: dataset.take(few),
             "take of one row": lambda dataset: dataset.take(few[:1]),
         }
-        print(f"{options.rows:,} rows, medians of {options.rounds}: milliseconds, and to those without checksums")
         for name, call in cases.items():
             repeated = 200 if name == "take of one row" else 1
 
             def repeat(dataset: Any, call: Callable[[Any], Any] = call, repeated: int = repeated) -> Any:
                 return [call(dataset) for _ in range(repeated)][-1]
 
-            calls = {policy: (lambda dataset=dataset: repeat(dataset)) for policy, dataset in opened.items()}
-            taken = measured(calls, options.rounds)
-            shown = ", ".join(
-                f"{policy} {seconds / repeated * 1e3:.3f} ({seconds / taken['off']:.3f})"
-                for policy, seconds in taken.items()
-            )
-            print(f"{name}: {shown}")
+            calls = {side: (lambda dataset=dataset: repeat(dataset)) for side, dataset in opened.items()}
+            found = sampled(calls, options.rounds)
+            seconds = {side: [taken / repeated for taken in times] for side, times in found.items()}
+            case = {"name": name, "claim": name, "store": "local disk, warm", "absent": {}, "repeat": repeated}
+            results.append(loaded(case | {"seconds": seconds}))
+            print(line(results[-1]), flush=True)
+    found = record.of("checksums", "Checksums", ("off", "pages", "pylance"), {"rows": options.rows}, options.rounds)
+    save(options.results, found | {"cases": results})
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
 """How long commands of `pennon` take on a table of 10,000 fragments and on one of 5,000 versions.
 
 Each runs in a process of its own, as a shell starts it, on the local disk and on an S3 server on the loopback
-interface that adds some milliseconds to each request. A line shows the median and, for S3, the requests of a run;
-the first lines are what a process costs that does nothing.
+interface that adds some milliseconds to each request; for S3 the requests of a run are counted. `start.py` has what
+a process costs that does nothing.
 
     python benches/python/command_line.py [--rounds 3] [--delay 30] [--fragments N] [--versions N] [--only log,du]
-        [--json FILE]
+        [--results FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from pathlib import Path
 
 from growth_tables import many_fragments, many_versions
 from late_store import BUCKET, QUICK, LateServer, running
+from records import Record, line, loaded, save
 
 COMMANDS: dict[str, list[str]] = {
     "log -n 10": ["log", "TABLE", "-n", "10"],
@@ -68,41 +67,44 @@ def main() -> None:
     parser.add_argument("--fragments", type=int, default=10_000)
     parser.add_argument("--versions", type=int, default=5_000)
     parser.add_argument("--only", default="", help="commands that begin like this, with commas")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     options = parser.parse_args()
     chosen = {what: words for what, words in COMMANDS.items() if what.startswith(tuple(options.only.split(",")))}
-    results: list[dict[str, object]] = []
-
-    def note(where: str, what: str, times: list[float], requests: int | None = None) -> None:
-        taken = statistics.median(times)
-        results.append({"table": where, "command": what, "seconds": taken, "requests": requests})
-        asked = "" if requests is None else f"{requests:>9,} requests"
-        print(f"{where:34} {what:18} {taken:8.2f} s{asked}", flush=True)
-
-    for what in ("--version", "--help"):
-        note("", what, [seconds([what]) for _ in range(options.rounds)])
+    record = Record()
+    sides = {
+        "fragments": f"{options.fragments:,} fragments",
+        "fragments_s3": f"the same, S3 at {options.delay} ms",
+        "versions": f"{options.versions:,} versions",
+        "versions_s3": f"the same, S3 at {options.delay} ms",
+    }
+    taken: dict[str, dict[str, list[float]]] = {what: {} for what in chosen}
+    counts: dict[str, dict[str, dict[str, int]]] = {what: {} for what in chosen}
     with tempfile.TemporaryDirectory() as folder, running() as server:
-        tables = {f"{options.fragments:,} fragments": "fragments", f"{options.versions:,} versions": "versions"}
         many_fragments(f"{folder}/fragments", options.fragments)
         many_versions(f"{folder}/versions", options.versions)
-        for where, name in tables.items():
+        for name in ("fragments", "versions"):
             for what, words in chosen.items():
                 call = [f"{folder}/{name}" if word == "TABLE" else word for word in words]
-                note(f"{where}, local", what, [seconds(call) for _ in range(options.rounds)])
-        for where, name in tables.items():
+                taken[what][name] = [seconds(call) for _ in range(options.rounds)]
             server.delay(0)
             upload(server, Path(folder, name), f"{QUICK}/{name}")
             pairs = server.storage_options.items()
             settings = [word for pair in pairs for word in ("--storage-option", "=".join(pair))]
             for what, words in chosen.items():
                 call = [f"s3://{BUCKET}/{QUICK}/{name}" if word == "TABLE" else word for word in words]
-                times = []
+                taken[what][f"{name}_s3"] = []
                 for _ in range(options.rounds):
                     server.delay(options.delay)
-                    times.append(seconds([*call, *settings]))
-                note(f"{where}, S3 at {options.delay} ms", what, times, server.traffic().requests)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2))
+                    taken[what][f"{name}_s3"].append(seconds([*call, *settings]))
+                counts[what][f"{name}_s3"] = {"requests": server.traffic().requests}
+    results = []
+    for what in chosen:
+        case = {"name": what, "claim": f"`{what}`", "store": "processes of their own", "absent": {}}
+        results.append(loaded(case | {"seconds": taken[what], "counts": counts[what]}))
+        print(line(results[-1]))
+    size = {"fragments": options.fragments, "versions": options.versions, "milliseconds": options.delay}
+    found = record.of("command_line", "The command line", (), size, options.rounds)
+    save(options.results, found | {"sides": sides, "cases": results})
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """Commits and opens against the reference, in one run, in turns, on tables of many fragments and versions.
 
-    python benches/python/commits.py [--rounds 7] [--only commit,open,versions,race] [--fragments 10 1000 10000]
+    python benches/python/commits.py [--rounds 5] [--only commit,open,versions,race] [--fragments 10 1000 10000]
+        [--results FOLDER]
 
 Pennon keeps recent manifests for all handles of a process. The reference keeps them in a `Session`, if the caller
 makes one and passes it to every call. Calls that a cache can answer are therefore measured in two ways: "by URI"
 passes none, "shared session" passes one to the reference. The first open is measured with neither cache.
 
-`durability="os"` on Pennon's side, since the reference does not sync; what syncing costs is printed at the end.
+`durability="os"` on Pennon's side, since the reference does not sync; the group `synced` of `figures.py` has what
+syncing costs.
 """
 
 from __future__ import annotations
 
 import copy
-import shutil
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -41,8 +40,8 @@ def opening(root: Path, sizes: list[int]) -> Iterator[Case]:
     for size in sizes:
         uri = large_manifest(root, size)
         session = lance.Session()
-        cold = {"pennon": {"metadata_cache_size_bytes": 0}, "reference": {}}
-        shared = {"pennon": {}, "reference": {"session": session}}
+        cold = {"pennon": {"metadata_cache_size_bytes": 0}, "pylance": {}}
+        shared = {"pennon": {}, "pylance": {"session": session}}
         for how, settings, repeat in (
             ("no cache", cold, 3),
             ("again, by URI", {side: {} for side in MODULES}, 3),
@@ -144,19 +143,6 @@ def racing(root: Path) -> Iterator[Case]:
         assert MODULES[side].dataset(uri).count_rows() == rows - next_row[side]
 
 
-def durable(root: Path) -> None:
-    """The extra cost of an acknowledged commit that survives a power cut."""
-    for durability in ("os", "full"):
-        uri = root / durability
-        table = pennon.write_dataset(small(10), uri, durability=durability)
-        times = []
-        for _ in range(15):
-            start = time.perf_counter()
-            table.insert(small(10), durability=durability)
-            times.append(time.perf_counter() - start)
-        print(f'insert(10 rows), durability="{durability}": {statistics.median(times) * 1e3:.2f} ms')
-
-
 def main() -> int:
     arguments = parser(__doc__, ("commit", "open", "versions", "race"), 0)
     arguments.add_argument("--fragments", type=int, nargs="+", default=[10, 1_000, 10_000])
@@ -167,12 +153,7 @@ def main() -> int:
         ({"versions"}, versions),
         ({"race"}, racing),
     ]
-    compare(args, parts)
-    root = Path(".build/durable").absolute()
-    try:
-        durable(root)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    compare(args, "commits", "Commits and opens", parts, {"fragments": args.fragments})
     return 0
 
 

@@ -3,7 +3,7 @@
 Each claim about reading is made three times: each side from files that it wrote itself, both from files that the
 reference wrote, and both from files that Pennon wrote.
 
-    python benches/python/datafile.py [--rounds 5] [--rows 10000000] [--only scan,take] [--json FILE]
+    python benches/python/datafile.py [--rounds 5] [--rows 10000000] [--only scan,take] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def readers(uris: dict[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
     """Open tables for the three ways of reading."""
     own = {side: module.dataset(uris[side]) for side, module in MODULES.items()}
     yield "own files", own
-    for writer, label in (("reference", "the reference's files"), ("pennon", "Pennon's files")):
+    for writer, label in (("pylance", "the reference's files"), ("pennon", "Pennon's files")):
         yield label, {side: module.dataset(uris[writer]) for side, module in MODULES.items()}
 
 
@@ -91,13 +91,10 @@ def scanning(root: Path, rows: int) -> Iterator[Case]:
     for name, values in columns(rows).items():
         data = pa.table({"v": values})
         uris = written(root, "scan", data)
-        sizes = {side: size(uri) / MEGABYTE for side, uri in uris.items()}
-        print(
-            f"size of {name}: {sizes['pennon']:.1f} MB, reference {sizes['reference']:.1f} MB,"
-            f" ratio {sizes['pennon'] / sizes['reference']:.2f}"
-        )
         yield from three_ways("scan", f"scan {name}", uris)
-        yield writing(root, name, data)
+        case = writing(root, name, data)
+        case.counts.update({side: {"MB": round(size(uri) / MEGABYTE, 1)} for side, uri in uris.items()})
+        yield case
         for uri in uris.values():
             shutil.rmtree(uri)
 
@@ -183,11 +180,11 @@ def taking(root: Path, rows: int) -> Iterator[Case]:
 
 
 def main() -> int:
-    arguments = parser(__doc__, GROUPS, rows=10_000_000)
-    arguments.set_defaults(rounds=5)
-    args = arguments.parse_args()
+    args = parser(__doc__, GROUPS, rows=10_000_000).parse_args()
     compare(
         args,
+        "datafile",
+        "Data files",
         (
             ({"scan", "write"}, lambda root: scanning(root, args.rows)),
             ({"vector"}, lambda root: vector_cases(root, max(args.rows // 10, 2_000))),

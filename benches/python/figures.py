@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import shutil
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -23,11 +21,8 @@ from typing import Any
 
 import cases
 from cases.data import TINY, Size
-from records import RESULTS, Record, dumped
-from side_by_side import Case, run
-
-ROUNDS = 5
-PACKAGES = ("pennon", "pylance", "duckdb", "polars", "deltalake", "pyiceberg", "moto", "numpy", "pyarrow")
+from records import RESULTS, Record, line, loaded, save
+from side_by_side import ROUNDS, Case, measured
 
 
 def rounds_of(name: str) -> int:
@@ -35,16 +30,11 @@ def rounds_of(name: str) -> int:
     return getattr(cases.group(name), "ROUNDS", ROUNDS)
 
 
-def measured(case: Any, rounds: int) -> dict[str, Any]:
+def of_case(case: Any, rounds: int) -> dict[str, Any]:
     """The case and its samples."""
-    result = {"name": case.name, "claim": case.claim, "store": case.store}
     if isinstance(case, Case):
-        result |= {"absent": dict(case.absent), "repeat": case.repeat, "seconds": run(case, rounds)}
-        if case.counts:
-            result["counts"] = case.counts
-    else:
-        result |= case.measure(rounds)
-    return result | {"load": round(os.getloadavg()[0], 2)}
+        return measured(case, rounds)
+    return loaded({"name": case.name, "claim": case.claim, "store": case.store} | case.measure(rounds))
 
 
 def measure(name: str, size: Size, rounds: int) -> dict[str, Any]:
@@ -55,27 +45,11 @@ def measure(name: str, size: Size, rounds: int) -> dict[str, Any]:
     record = Record()
     try:
         for case in group.cases(root, size):
-            results.append(measured(case, rounds))
+            results.append(of_case(case, rounds))
             print(line(results[-1]), flush=True)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return {
-        "group": name,
-        "title": group.TITLE,
-        "peers": list(group.PEERS),
-        **record.conditions(PACKAGES),
-        "size": dataclasses.asdict(size),
-        "rounds": rounds,
-        "cases": results,
-    }
-
-
-def line(result: dict[str, Any]) -> str:
-    """What a case took, for who waits."""
-    if "seconds" not in result:
-        return result["claim"]
-    medians = {side: statistics.median(times) * 1e3 for side, times in result["seconds"].items()}
-    return f"{result['claim']:<100} " + ", ".join(f"{side} {time_:.2f} ms" for side, time_ in medians.items())
+    return record.of(name, group.TITLE, group.PEERS, dataclasses.asdict(size), rounds) | {"cases": results}
 
 
 def main() -> int:
@@ -103,9 +77,7 @@ def main() -> int:
     for name in wanted:
         results = measure(name, size, rounds[name])
         print(f"{name} took {results['took_seconds']:.0f} s", flush=True)
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.json").write_text(dumped(results))
+        save(folder, results)
     return 0
 
 

@@ -1,7 +1,8 @@
 """What operations cost on tables of many fragments, many versions and many moved rows, against the reference.
 
     python benches/python/growth.py [--rounds 3] [--only fragments,versions,moved] [--operations open,delete]
-        [--fragments 1000 10000] [--versions 10 1000] [--moved 2000000] [--large] [--timeout 60] [--json FILE]
+        [--fragments 1000 10000] [--versions 10 1000] [--moved 2000000] [--large] [--timeout 60]
+        [--results FOLDER]
 
 `--large` is 10^3 to 10^6 fragments, 10 to 10^5 versions and 20 M rows, of which 9 M moved: that takes an hour. Put
 TMPDIR on a disk in memory to measure the engines and not the disk.
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,12 @@ from growth_tables import (
     rows,
 )
 from memory import MEGABYTE, peak, resident
+from records import Record, line, loaded, save
 
-SIDES = {"pennon": "pennon", "reference": "lance"}
+SIDES = {"pennon": "pennon", "pylance": "lance"}
 SESSION_BYTES = 8 << 30
 REPEATS = 20
+TITLES = {"fragments": "fragments", "versions": "versions", "moved": "rows, of which 45 % moved"}
 # No further call after this time.
 REPEAT_SECONDS = 2.0
 
@@ -282,7 +285,7 @@ def run(group: str, name: str, side: str, uri: str, size: int, timeout: float) -
 
 
 def compare(group: str, name: str, uri: str, size: int, rounds: int, timeout: float) -> dict[str, Any]:
-    """Medians of both sides in turns. A side that took too long has none, and no further turns."""
+    """The samples of both sides in turns. A side that took too long has none, and no further turns."""
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     slow: set[str] = set()
     for number in range(rounds):
@@ -296,42 +299,20 @@ def compare(group: str, name: str, uri: str, size: int, rounds: int, timeout: fl
                 results[side].append(found)
         if any(answer != next(iter(answers.values())) for answer in answers.values()):
             raise AssertionError(f"{name} with {size:,} {group}: the answers differ, found {answers}")
-    medians: dict[str, Any] = {"group": group, "operation": name, "size": size}
-    for side, list_ in results.items():
-        for key, figure in (("seconds", side), ("memory", f"{side}_memory")):
-            medians[figure] = None if side in slow else statistics.median(result[key] for result in list_)
-    return medians
-
-
-def shown(result: dict[str, Any], timeout: float) -> list[str]:
-    """Milliseconds of Pennon and the reference, their ratio, and megabytes."""
-    seconds = [result[side] for side in SIDES]
-    times = [f"> {timeout:.0f} s" if time_ is None else f"{time_ * 1e3:.2f}" for time_ in seconds]
-    ours, theirs = seconds
-    if ours is not None and theirs is not None:
-        ratio = f"{ours / theirs:.3f}"
-    elif ours is not None:
-        ratio = f"< {ours / timeout:.3f}"
-    else:
-        ratio = "" if theirs is None else f"> {timeout / theirs:.3f}"
-    memory = [result[f"{side}_memory"] for side in SIDES]
-    return [*times, ratio, *("" if megabytes is None else f"{megabytes:.0f}" for megabytes in memory)]
-
-
-def tables(results: list[dict[str, Any]], timeout: float) -> Iterator[str]:
-    """For each group the lines of a table: an operation each, with the figures of all sizes."""
-    for group in dict.fromkeys(result["group"] for result in results):
-        of_group = [result for result in results if result["group"] == group]
-        sizes = list(dict.fromkeys(result["size"] for result in of_group))
-        yield f"\n| {group}: ms of Pennon, reference; MB | {' | '.join(f'{size:,}' for size in sizes)} |"
-        yield "|---" * (len(sizes) + 1) + "|"
-        for name in dict.fromkeys(result["operation"] for result in of_group):
-            cells = []
-            for size in sizes:
-                (found,) = [row for row in of_group if (row["operation"], row["size"]) == (name, size)]
-                ours, theirs, _, memory, their_memory = shown(found, timeout)
-                cells.append(f"{ours}, {theirs}; {memory}, {their_memory}")
-            yield f"| {GROUPS[group][1][name].claim} | {' | '.join(cells)} |"
+    done = {side: found for side, found in results.items() if side not in slow}
+    return loaded(
+        {
+            "name": f"{group}, {size}, {name}",
+            "claim": f"{GROUPS[group][1][name].claim}; {size:,} {TITLES[group]}",
+            "store": "local disk, warm; processes of their own",
+            "absent": dict.fromkeys(slow, f"takes longer than {timeout:g} s"),
+            "seconds": {side: [result["seconds"] for result in found] for side, found in done.items()},
+            "counts": {
+                side: {"MB": round(statistics.median(result["memory"] for result in found))}
+                for side, found in done.items()
+            },
+        }
+    )
 
 
 def main() -> int:
@@ -347,10 +328,10 @@ def main() -> int:
     parser.add_argument("--moved", type=int, nargs="+", default=[2_000_000], help="rows, of which 45 %% moved")
     parser.add_argument("--large", action="store_true", help="all sizes")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a process")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     args = parser.parse_args()
     sizes = LARGE if args.large else {group: getattr(args, group) for group in GROUPS}
-    results = []
+    record, results = Record(), []
     for group in args.only.split(","):
         make, operations = GROUPS[group]
         wanted = args.operations.split(",") if args.operations else operations
@@ -360,18 +341,15 @@ def main() -> int:
                 begin = time.perf_counter()
                 make(str(root / "table"), size)
                 print(f"{size:,} {group}: made in {time.perf_counter() - begin:.1f} s", flush=True)
-                header = ("ms Pennon", "reference", "ratio", "MB Pennon", "reference")
+                header = ("ms Pennon", "pylance", "ratio", "MB Pennon", "pylance")
                 print(f"{'':<48}" + "".join(f"{title:>12}" for title in header))
                 for name in [name for name in operations if name in wanted]:
-                    result = compare(group, name, str(root / "table"), size, args.rounds, args.timeout)
-                    results.append(result)
-                    figures = "".join(f"{figure:>12}" for figure in shown(result, args.timeout))
-                    print(f"{operations[name].claim:<48}{figures}", flush=True)
+                    results.append(compare(group, name, str(root / "table"), size, args.rounds, args.timeout))
+                    print(line(results[-1]), flush=True)
             finally:
                 shutil.rmtree(root, ignore_errors=True)
-    print("\n".join(tables(results, args.timeout)))
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=2))
+    found = record.of("growth", "Growth", ("pylance",), sizes, args.rounds)
+    save(args.results, found | {"cases": results})
     return 0
 
 

@@ -1,25 +1,25 @@
 r"""Scalar indices, against the reference, in one run, in turns.
 
-    python benches/python/indices.py [--rounds 5] [--rows 5000000]
+    python benches/python/indices.py [--rounds 5] [--rows 5000000] [--only addresses] [--results FOLDER]
 
 A table of five fragments with a key in no order, texts of it, and 100 values. Each side builds its indices on a
 copy of its own and answers from them. `warm` searches with a handle that searched before, `opened` with a new one.
-One case has Pennon on both sides: an update of a table with indices, and without.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from rows import linked, opened
-from side_by_side import MODULES, Case, medians
+from side_by_side import MODULES, Case, compare, parser
 
+GROUPS = ("stable row ids", "addresses")
 KINDS = {"k": "BTREE", "s": "BTREE", "c": "BITMAP"}
 
 
@@ -28,7 +28,7 @@ def base(root: Path, rows: int, stable: bool) -> str:
     uri = str(root / f"base-{stable}")
     keys = np.random.default_rng(1).permutation(rows).astype(np.int64)
     data = pa.table({"k": keys, "s": [f"user_{key:08d}" for key in keys], "c": keys % 100, "v": keys * 0.5})
-    MODULES["reference"].write_dataset(data, uri, max_rows_per_file=-(-rows // 5), enable_stable_row_ids=stable)
+    MODULES["pylance"].write_dataset(data, uri, max_rows_per_file=-(-rows // 5), enable_stable_row_ids=stable)
     return uri
 
 
@@ -56,8 +56,14 @@ def found(table: Any, predicate: str) -> list[int]:
     return sorted(table.to_table(columns=["k"], filter=predicate)["k"].to_pylist())
 
 
-def cases(root: Path, rows: int, stable: bool) -> Iterator[Case]:
-    group = "stable row ids" if stable else "addresses"
+def cases(root: Path, rows: int, group: str) -> Iterator[Case]:
+    """With the way in which the indices name rows."""
+    for case in of_table(root, rows, group):
+        yield replace(case, claim=f"{case.claim}; {group}")
+
+
+def of_table(root: Path, rows: int, group: str) -> Iterator[Case]:
+    stable = group == "stable row ids"
     uri = base(root, rows, stable)
     copies = {side: linked(uri, root / f"{side}-{stable}") for side in MODULES}
     for column, kind in KINDS.items():
@@ -111,38 +117,26 @@ def updates(root: Path, rows: int, plain: str, indexed: dict[str, str], group: s
 
     copies: dict[str, str] = {}
 
-    def update(side: str, uri: str, key: str) -> None:
-        copies[key] = linked(uri, Path(tempfile.mkdtemp(dir=root)))
-        opened(side, copies[key]).update({"c": "(c + 7) % 100"}, where=f"v < {rows / 200}")
+    def update(side: str, uri: str) -> None:
+        copies[side] = linked(uri, Path(tempfile.mkdtemp(dir=root)))
+        opened(side, copies[side]).update({"c": "(c + 7) % 100"}, where=f"v < {rows / 200}")
 
-    def answer(key: str) -> tuple[int, int, list[int]]:
-        table = opened(key if key in MODULES else "pennon", copies[key])
+    def answer(side: str) -> tuple[int, int, list[int]]:
+        table = opened(side, copies[side])
         moved = found(table, f"c = 42 and k < {rows // 100}")
         return len(moved), table.count_rows("c = 42"), moved
 
     what = "update of 1 % of the rows"
     tables = {"three indices": indexed, "no index": dict.fromkeys(MODULES, plain)}
     for name, uris in tables.items():
-        sides = {side: lambda s=side, u=uris: update(s, u[s], s) for side in MODULES}
+        sides = {side: lambda s=side, u=uris: update(s, u[s]) for side in MODULES}
         yield Case(group, f"{what}, {name}", sides, answer=answer)
-    # The ratio of this one is not to the reference.
-    ours = {name: lambda n=name, u=uris["pennon"]: update("pennon", u, n) for name, uris in tables.items()}
-    yield Case(group, f"{what}, Pennon: three indices, no index", ours, answer=answer)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    asked = parser.parse_args()
-    print(f"{'':44} {'Pennon':>13} {'reference':>13}   ratio")
-    with tempfile.TemporaryDirectory(prefix="pennon-indices-") as directory:
-        for stable in (True, False):
-            for case in cases(Path(directory), asked.rows, stable):
-                times = medians(case, asked.rounds)
-                ours, theirs = (time * 1000 for time in times.values())
-                name = f"{case.group}: {case.claim}"
-                print(f"{name:44} {ours:10.2f} ms {theirs:10.2f} ms   {ours / theirs:6.2f}", flush=True)
+    args = parser(__doc__, GROUPS, rows=5_000_000).parse_args()
+    parts = [({group}, lambda root, group=group: cases(root, args.rows, group)) for group in GROUPS]
+    compare(args, "indices", "Scalar indices", parts)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from memory import peak, resident
+from records import Record, line, loaded, save
 
 GROUPS = ["binary", "cell", "dictionary", "list"]
-SIDES = ("pennon", "lance")
+SIDES = {"pennon": "pennon", "pylance": "lance"}
 VALUE = 1_000_000
 MEGABYTE = 1_000_000
 
@@ -102,7 +103,7 @@ CLAIMS = {
 
 def measure(side: str, case: str, uri: str, total: int) -> dict[str, list[object]]:
     """Seconds, megabytes above the start, and the answer of each step of a case, in this process."""
-    module = importlib.import_module(side)
+    module = importlib.import_module(SIDES[side])
     settings = {"durability": "os"} if side == "pennon" else {}
     _, make, steps = CASES[case]
     data = make(total)
@@ -153,24 +154,31 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bytes", type=int, default=1_500_000_000)
     parser.add_argument("--only", default=",".join(GROUPS), help="groups of cases, by name")
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     args = parser.parse_args()
-    print(f"{'case':<62} {'pennon':>21} {'reference':>21} {'ratio':>6}")
+    record, results = Record(), []
     for case, (group, _, steps) in CASES.items():
         if group not in args.only.split(","):
             continue
         runs: dict[str, list[dict[str, list[object]]]] = {side: [] for side in SIDES}
         for number in range(args.rounds):
-            for side in SIDES if number % 2 == 0 else reversed(SIDES):
+            for side in SIDES if number % 2 == 0 else reversed(list(SIDES)):
                 runs[side].append(child(side, case, args.bytes))
         for step in steps:
             answers = {str(run[step][2:]) for side in SIDES for run in runs[side]}
             if len(answers) != 1:
                 raise AssertionError(f"{case}, {step}: the answers differ, found {sorted(answers)}")
-            times = [statistics.median(float(str(run[step][0])) for run in runs[side]) for side in SIDES]
-            memory = [statistics.median(float(str(run[step][1])) for run in runs[side]) for side in SIDES]
-            columns = [f"{t * 1e3:>9.1f} ms {m:>5.0f} MB" for t, m in zip(times, memory, strict=True)]
-            ratio = times[0] / times[1]
-            print(f"{CLAIMS[case] + ': ' + step:<62} {columns[0]:>21} {columns[1]:>21} {ratio:>6.2f}", flush=True)
+            figures = {side: [run[step] for run in runs[side]] for side in SIDES}
+            seconds = {side: [float(str(figure[0])) for figure in found] for side, found in figures.items()}
+            memory = {
+                side: {"MB": round(statistics.median(float(str(figure[1])) for figure in found))}
+                for side, found in figures.items()
+            }
+            made = {"name": f"{case}, {step}", "claim": f"{CLAIMS[case]}: {step}", "store": "local disk, warm"}
+            results.append(loaded(made | {"absent": {}, "seconds": seconds, "counts": memory}))
+            print(line(results[-1]), flush=True)
+    found = record.of("large_values", "Large values", ("pylance",), {"bytes": args.bytes}, args.rounds)
+    save(args.results, found | {"cases": results})
     return 0
 
 

@@ -1,15 +1,13 @@
 r"""The nearest vectors by looking at all of them, against the reference, in one run, in turns.
 
-    python benches/python/nearest.py [--rounds 7] [--rows 200000]
+    python benches/python/nearest.py [--rounds 5] [--rows 200000] [--only float32] [--results FOLDER]
 
-Vectors of 128 numbers in no order, in one fragment. `GB/s`: bytes of vectors by the time of Pennon; they are in the
-cache of the system.
+Vectors of 128 numbers in no order, in one fragment, which are in the cache of the system; five times as many of
+float32 as well.
 """
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rows import opened
-from side_by_side import MODULES, Case, medians
+from side_by_side import MODULES, Case, compare, parser
 
 DIMENSION = 128
 TYPES = {"float16": "f2", "float32": "f4", "float64": "f8"}
@@ -31,12 +29,13 @@ def found(table: Any, nearest: dict[str, Any], scan: dict[str, Any]) -> list[int
     return table.to_table(columns=["id", "_distance"], nearest=nearest, **scan)["id"].to_pylist()
 
 
-def cases(root: Path, rows: int) -> Iterator[tuple[Case, int]]:
-    for name, type in TYPES.items():
-        data = vectors(rows, type, 1)
+def cases(root: Path, rows: int, name: str) -> Iterator[Case]:
+    for count in (rows, 5 * rows) if name == "float32" else (rows,):
+        type = TYPES[name]
+        data = vectors(count, type, 1)
         column = pa.FixedSizeListArray.from_arrays(pa.array(data.reshape(-1)), DIMENSION)
-        uri = str(root / name)
-        MODULES["reference"].write_dataset(pa.table({"id": range(rows), "vec": column}), uri)
+        uri = str(root / f"{count}")
+        MODULES["pylance"].write_dataset(pa.table({"id": range(count), "vec": column}), uri)
         tables = {side: opened(side, uri) for side in MODULES}
         queries = vectors(8, type, 2)
         asked: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -49,22 +48,14 @@ def cases(root: Path, rows: int) -> Iterator[tuple[Case, int]]:
         for claim, (query, scan) in asked.items():
             nearest = {"column": "vec", "k": 10, **query}
             sides = {side: lambda t=table, n=nearest, s=scan: found(t, n, s) for side, table in tables.items()}
-            yield Case(name, claim, sides), data.nbytes
+            what = f"{count:,} of {name}, {data.nbytes / 1e6:,.0f} MB"
+            yield Case(name, f"{what}: {claim}", sides)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--rows", type=int, default=200_000)
-    asked = parser.parse_args()
-    print(f"{'':44} {'Pennon':>13} {'reference':>13}   ratio    GB/s")
-    with tempfile.TemporaryDirectory(prefix="pennon-nearest-") as directory:
-        for case, size in cases(Path(directory), asked.rows):
-            times = medians(case, asked.rounds)
-            ours, theirs = times["pennon"] * 1000, times["reference"] * 1000
-            speed = size / times["pennon"] / 1e9
-            name = f"{case.group}: {case.claim}"
-            print(f"{name:44} {ours:10.2f} ms {theirs:10.2f} ms   {ours / theirs:6.2f}  {speed:6.1f}", flush=True)
+    args = parser(__doc__, TYPES, rows=200_000).parse_args()
+    parts = [({name}, lambda root, name=name: cases(root, args.rows, name)) for name in TYPES]
+    compare(args, "nearest", "Nearest vectors without an index", parts)
 
 
 if __name__ == "__main__":

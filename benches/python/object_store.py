@@ -2,11 +2,12 @@
 
 Each operation runs in a fresh process on a table of 200,000 rows, ten fragments and twenty versions, five with
 deletion files, which each side has written itself, or on a copy of it if it changes the table; those of indices on
-one with a B-tree and two indices over vectors. Both sides take turns; their answers are compared. A line shows
-requests and rounds (requests that had to wait for one another), megabytes, the median time, and the requests by
-method. Last comes the bandwidth of a scan; see `bandwidth.py`.
+one with a B-tree and two indices over vectors. Both sides take turns; their answers are compared. Counted are
+requests, rounds (requests that had to wait for one another) and megabytes. Last comes the bandwidth of a scan; see
+`bandwidth.py`.
 
-    python benches/python/object_store.py [--rounds 5] [--delays 0,30,100] [--only take,bandwidth] [--json FILE]
+    python benches/python/object_store.py [--rounds 5] [--delays 0,30,100] [--only take,bandwidth]
+        [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import hashlib
 import importlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,11 +30,12 @@ from typing import Any
 
 import bandwidth
 from late_store import BUCKET, LateServer, Traffic, running
+from records import Record, line, loaded, save
 
 ROWS = 200_000
 FRAGMENTS = 10
 DIMENSION, PARTITIONS = 32, 64
-SIDES = {"pennon": "pennon", "reference": "lance"}
+SIDES = {"pennon": "pennon", "pylance": "lance"}
 
 
 def rows(start: int, stop: int) -> Any:
@@ -218,11 +219,11 @@ def fork(side: str) -> None:
     module = importlib.import_module(SIDES[side])
     importlib.import_module("pandas")
     _ = module.dataset, module.write_dataset  # imports what they need
-    for line in sys.stdin:
+    for given in sys.stdin:
         number = os.fork()
         if number == 0:
             try:
-                child(module, *json.loads(line))
+                child(module, *json.loads(given))
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
@@ -273,7 +274,7 @@ def copy(server: LateServer, source: str, target: str) -> None:
 def compare(
     server: LateServer, starting: dict[str, Starter], operation: str, delay: float, rounds: int
 ) -> dict[str, Any]:
-    """Medians of both sides in turns."""
+    """The samples of both sides in turns."""
     times: dict[str, list[float]] = {side: [] for side in SIDES}
     traffic: dict[str, Traffic] = {}
     answers: dict[str, object] = {}
@@ -282,34 +283,25 @@ def compare(
         for side in order:
             seconds, answers[side], traffic[side] = run(server, starting[side], operation, delay, number)
             times[side].append(seconds)
-        if answers["pennon"] != answers["reference"]:
+        if answers["pennon"] != answers["pylance"]:
             raise AssertionError(f"{operation}: the answers differ, found {answers}")
-    return {
-        "operation": operation,
-        "delay": delay,
-        **{side: statistics.median(values) for side, values in times.items()},
-        **{f"{side}_requests": traffic[side].requests for side in SIDES},
-        **{f"{side}_rounds": traffic[side].rounds for side in SIDES},
-        **{f"{side}_bytes": traffic[side].bytes for side in SIDES},
-        **{f"{side}_methods": traffic[side].methods for side in SIDES},
-    }
-
-
-def line(result: dict[str, Any]) -> str:
-    pairs = [
-        [f"{result[f'{side}_requests']}" for side in SIDES],
-        [f"{result[f'{side}_rounds']}" for side in SIDES],
-        [f"{result[f'{side}_bytes'] / 1e6:.2f}" for side in SIDES],
-        [f"{result[side] * 1e3:.0f}" for side in SIDES],
-    ]
-    requests, rounds, megabytes, milliseconds = (" / ".join(pair) for pair in pairs)
-    ratio = result["pennon"] / result["reference"]
-    methods = " / ".join(
-        " ".join(f"{method} {count}" for method, count in sorted(result[f"{side}_methods"].items()))
-        for side in SIDES
+    return loaded(
+        {
+            "name": f"{operation}, {delay:g}",
+            "claim": operation.replace("_", " "),
+            "store": f"S3 with {delay:g} ms",
+            "absent": {},
+            "seconds": times,
+            "counts": {
+                side: {
+                    "requests": traffic[side].requests,
+                    "rounds": traffic[side].rounds,
+                    "MB": round(traffic[side].bytes / 1e6, 2),
+                }
+                for side in SIDES
+            },
+        }
     )
-    figures = f"{requests:>11} {rounds:>9} {megabytes:>13} {milliseconds:>15} {ratio:>6.2f}"
-    return f"{result['operation']:<14} {result['delay']:>6g} {figures}  {methods}"
 
 
 def main() -> None:
@@ -317,9 +309,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--delays", default="30", help="milliseconds, with commas")
     parser.add_argument("--only", default=",".join([*OPERATIONS, "bandwidth"]), help="operations, with commas")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     args = parser.parse_args()
-    results = []
+    record, results = Record(), []
     delays = [float(delay) for delay in args.delays.split(",")]
     operations = args.only.split(",")
     with starters() as starting, running() as server:
@@ -330,9 +322,6 @@ def main() -> None:
                 if set(operations) & set(INDEXED):
                     indexed = f"s3://{BUCKET}/{side}/indexed"
                     build_indexed(importlib.import_module(module), indexed, server.storage_options)
-            print(
-                f"{'operation':<14} {'delay':>6} {'requests':>11} {'rounds':>9} {'MB':>13} {'ms':>15} {'ratio':>6}"
-            )
         for delay in delays:
             for operation in operations:
                 if operation == "bandwidth":
@@ -344,9 +333,9 @@ def main() -> None:
             for delay in delays:
                 for limit in bandwidth.LIMITS:
                     results.append(bandwidth.measure(server, delay, limit, args.rounds))
-                    print(bandwidth.line(results[-1]), flush=True)
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=2))
+                    print(line(results[-1]), flush=True)
+    found = record.of("object_store", "Object stores", ("pylance", "gets"), {"milliseconds": delays}, args.rounds)
+    save(args.results, found | {"cases": results})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-"""What a file of `benches/results` has besides samples, and its layout."""
+"""The files of `benches/results`: samples, what they were measured with, and their layout.
+
+A case has a `claim`, samples of `seconds` by side, of which Pennon's is the first, and the `load` of the machine
+after it. It may have `counts` of what each side needed besides time.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import distributions
 from pathlib import Path
@@ -16,6 +21,19 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benches" / "results"
+PACKAGES = (
+    "pennon",
+    "pylance",
+    "duckdb",
+    "polars",
+    "deltalake",
+    "pyiceberg",
+    "faiss-cpu",
+    "moto",
+    "numpy",
+    "pyarrow",
+    "pyspark",
+)
 
 
 def git(*arguments: str) -> str | None:
@@ -69,18 +87,47 @@ class Record:
     def __init__(self) -> None:
         self._begin, self._load = time.monotonic(), os.getloadavg()
 
-    def conditions(self, packages: Iterable[str]) -> dict[str, Any]:
-        """When, of which commit, where and with which versions it ran, and the load of the machine."""
+    def of(
+        self, group: str, title: str, peers: Iterable[str], size: Mapping[str, Any], rounds: int
+    ) -> dict[str, Any]:
+        """A file without its cases: when, of which commit, where, with which versions and at which load."""
         return {
+            "group": group,
+            "title": title,
+            "peers": list(peers),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "commit": git("rev-parse", "HEAD"),
             "modified": bool(git("status", "--porcelain", "--untracked-files=no", ":!benches/results", ":!docs")),
             "machine": machine(),
-            "versions": versions(packages),
+            "versions": versions(PACKAGES),
             "load_before": [round(value, 2) for value in self._load],
             "load_after": [round(value, 2) for value in os.getloadavg()],
             "took_seconds": round(time.monotonic() - self._begin, 1),
+            "size": dict(size),
+            "rounds": rounds,
         }
+
+
+def loaded(case: dict[str, Any]) -> dict[str, Any]:
+    """A case with the load of the machine."""
+    return case | {"load": round(os.getloadavg()[0], 2)}
+
+
+def line(case: dict[str, Any]) -> str:
+    """What a case took, for who waits."""
+    if "seconds" not in case:
+        return str(case["claim"])
+    found = [f"{side} {statistics.median(samples) * 1e3:.2f} ms" for side, samples in case["seconds"].items()]
+    for side, counts in case.get("counts", {}).items():
+        found += [f"{side}: {value:g} {what}" for what, value in counts.items()]
+    return f"{case['claim']:<80} {', '.join(found)}"
+
+
+def save(folder: Path | None, found: dict[str, Any]) -> None:
+    """Write the results of a group to a folder, if there is one."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{found['group']}.json").write_text(dumped(found))
 
 
 def dumped(results: dict[str, Any]) -> str:

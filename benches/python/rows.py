@@ -1,21 +1,18 @@
 r"""Changing rows, against the reference, in one run, in turns: a function for each claim.
 
     python benches/python/rows.py [--rounds 5] [--rows 5000000] \
-        [--only update,loop,merge,partial,delete,compact,manifest,feed,history,memory]
+        [--only update,loop,merge,partial,delete,compact,manifest,feed,history,memory] [--results FOLDER]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
-reference does not sync. Peaks, and the loop of updates, are measured once, in a process for each side. Ratios are
-Pennon's figure divided by that of the other side: below 1 is faster, or smaller.
+reference does not sync. Peaks, and the loop of updates, are measured once, in a process for each side.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
-import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,10 +23,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from records import Record, line, loaded, save
 
-SIDES = {"pennon": "pennon", "reference": "lance"}
+SIDES = {"pennon": "pennon", "pylance": "lance"}
 MEGABYTE = 1 << 20
-RESULTS: list[dict[str, object]] = []
+RESULTS: list[dict[str, Any]] = []
 
 
 def opened(side: str, uri: str) -> Any:
@@ -91,7 +89,7 @@ def upsert(side: str, uri: str, data: pa.Table) -> dict[str, int]:
 
 
 def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object]) -> None:
-    """Print the medians of both sides and their ratio."""
+    """Note the times of both sides."""
     times: dict[str, list[float]] = {side: [] for side in SIDES}
     results = {}
     for number in range(rounds):
@@ -102,9 +100,15 @@ def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object
                 start = time.perf_counter()
                 results[side] = action(side, copy)
                 times[side].append(time.perf_counter() - start)
-    assert results["pennon"] == results["reference"]
-    medians = {side: statistics.median(list_) for side, list_ in times.items()}
-    shown(claim, medians["pennon"] * 1e3, medians["reference"] * 1e3)
+    assert results["pennon"] == results["pylance"]
+    note(claim, times)
+
+
+def note(claim: str, seconds: dict[str, list[float]], counts: dict[str, dict[str, float]] | None = None) -> None:
+    """Add a case to the results, and print it."""
+    made = {"name": claim, "claim": claim, "store": "local disk, warm", "absent": {}, "seconds": seconds}
+    RESULTS.append(loaded(made | ({"counts": counts} if counts else {})))
+    print(line(RESULTS[-1]), flush=True)
 
 
 def once(uri: str, action: Callable[[str, str], object]) -> float:
@@ -126,10 +130,8 @@ def updates(uri: str, rows: int, rounds: int) -> None:
             return opened(side, uri).update({"f0": "f0 + 1"}, where)
 
         turns(f"update of {share:.1%} of {rows:,} rows", uri, rounds, update)
-        stable, without = (
-            statistics.median(once(table, update) for _ in range(rounds)) for table in (uri, addresses)
-        )
-        shown(f"  with, and without stable row ids, {share:.1%}", stable * 1e3, without * 1e3)
+        without = [once(addresses, update) for _ in range(rounds)]
+        note("the same without stable row ids", {"pennon": without})
 
 
 def one_row_updates(uri: str, _rows: int, _rounds: int) -> None:
@@ -142,9 +144,11 @@ def one_row_updates(uri: str, _rows: int, _rounds: int) -> None:
         call = [sys.executable, __file__, "loop", side, copy, "200", "1000000"]
         done = subprocess.run(call, capture_output=True, text=True, check=True)
         found[side] = [float(number) for number in done.stdout.split()]
-    (ours, grown), (theirs, their_growth) = found["pennon"], found["reference"]
-    shown("200 updates of one row of 1 M, one handle, one run", ours * 1e3, theirs * 1e3)
-    shown("  growth of resident memory", grown, their_growth, "MB")
+    note(
+        "200 updates of one row of 1 M, one handle, one run; growth of memory",
+        {side: [taken] for side, (taken, _) in found.items()},
+        {side: {"MB": round(grown)} for side, (_, grown) in found.items()},
+    )
 
 
 def loop(side: str, uri: str, count: int, rows: int) -> None:
@@ -203,21 +207,15 @@ def deletes(uri: str, rows: int, rounds: int) -> None:
     )
 
 
-def medians(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of reads, in turns, after one warm-up of each."""
+def sampled(actions: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of reads, in turns, after one warm-up of each."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for number in range(rounds + 1):
         for name in actions if number % 2 == 0 else reversed(actions):
             start = time.perf_counter()
             actions[name]()
             times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(list_[1:]) for name, list_ in times.items()}
-
-
-def shown(claim: str, ours: float, other: float, unit: str = "ms") -> None:
-    """Print a figure of Pennon, the other figure, and their ratio."""
-    RESULTS.append({"claim": claim.strip(), "unit": unit, "pennon": ours, "other": other, "ratio": ours / other})
-    print(f"{claim:<66} {ours:>9.1f} {unit} {other:>9.1f} {unit} {ours / other:>7.2f}", flush=True)
+    return {name: list_[1:] for name, list_ in times.items()}
 
 
 def updated(uri: str, to: Path, rows: int, changed: int, versions: int) -> tuple[str, int]:
@@ -244,26 +242,27 @@ def feeds(uri: str, rows: int, rounds: int) -> None:
         for when in ("before", "after"):
             if when == "after":
                 for table in (copy, small):
-                    opened("reference", table).optimize.compact_files(target_rows_per_fragment=2 << 20)
+                    opened("pylance", table).optimize.compact_files(target_rows_per_fragment=2 << 20)
             end = opened("pennon", copy).version
-            found = medians(
+            found = sampled(
                 {
                     "changes": lambda: count(opened("pennon", copy).changes(begin)),
                     "delta": lambda: count(opened("pennon", copy).delta(begin).get_updated_rows()),
                     "both": lambda: count(opened("pennon", copy).changes(begin, images="both")),
                     "small": lambda: count(opened("pennon", small).changes(small_begin)),
-                    "reference": lambda: count(opened("reference", copy).delta(begin).get_updated_rows()),
+                    "pylance": lambda: count(opened("pylance", copy).delta(begin).get_updated_rows()),
                 },
                 rounds,
             )
             rows_found = count(opened("pennon", copy).changes(begin))
-            theirs = count(opened("reference", copy).delta(begin).get_updated_rows())
+            theirs = count(opened("pylance", copy).delta(begin).get_updated_rows())
             assert rows_found == theirs, (rows_found, theirs, end)
-            times = {name: time_ * 1e3 for name, time_ in found.items()}
-            shown(f"changes of {rows_found:,} rows, {when} a compaction", times["changes"], times["reference"])
-            shown(f"delta of {rows_found:,} rows, {when} a compaction", times["delta"], times["reference"])
-            shown(f"  changes with both images, and with post-images, {when}", times["both"], times["changes"])
-            shown(f"  changes of the table, and of one with a tenth, {when}", times["changes"], times["small"])
+            when = f"{when} a compaction"
+            for what in ("changes", "delta"):
+                seconds = {"pennon": found[what], "pylance": found["pylance"]}
+                note(f"`{what}`, of `pylance` `delta`, of {rows_found:,} rows, {when}", seconds)
+            note(f"`changes` with both images, {when}", {"pennon": found["both"]})
+            note(f"`changes` of as many rows of a table with a tenth, {when}", {"pennon": found["small"]})
 
 
 def histories(uri: str, rows: int, rounds: int) -> None:
@@ -276,12 +275,12 @@ def histories(uri: str, rows: int, rounds: int) -> None:
         for number in range(1, 1000):
             also = " OR id = 5000" if number % 100 == 0 else ""
             table.update({"i0": "i0 + 1"}, where=f"id = 77 OR id = {number + 100}{also}")
-        found = medians(
+        found = sampled(
             {str(row): lambda row=row: opened("pennon", f"{directory}/h").history(row) for row in (5000, 77)},
             rounds,
         )
         for row, text in (("5000", "10"), ("77", "1,000")):
-            print(f"history over 1,000 versions, {text} changes: {found[row] * 1e3:.1f} ms", flush=True)
+            note(f"history of a row over 1,000 versions, {text} changes", {"pennon": found[row]})
 
 
 def compact(side: str, uri: str) -> tuple[int, int]:
@@ -338,8 +337,8 @@ def manifests(uri: str, rows: int, rounds: int) -> None:
                 if config:
                     opened(side, copy).update_config(config)
                 action(side, copy)
-                found[side] = manifest_bytes(copy) / 1000
-        shown(f"manifest after {claim}", found["pennon"], found["reference"], "kB")
+                found[side] = {"kB": round(manifest_bytes(copy) / 1000, 1)}
+        note(f"manifest after {claim}", {}, found)
 
 
 def peaks(uri: str, rows: int) -> None:
@@ -350,8 +349,9 @@ def peaks(uri: str, rows: int) -> None:
             with tempfile.TemporaryDirectory(dir=Path(uri).parent) as directory:
                 copy = linked(uri, Path(directory) / "t.lance")
                 call = [sys.executable, __file__, "child", side, copy, str(count), str(rows)]
-                found[side] = float(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-        shown(f"peak above the source, upsert of {count:,} rows", found["pennon"], found["reference"], "MB")
+                peak = float(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+                found[side] = {"MB": round(peak)}
+        note(f"peak memory above the source, upsert of {count:,} rows, one run", {}, found)
 
 
 def child(side: str, uri: str, count: int, rows: int) -> None:
@@ -379,14 +379,12 @@ def main() -> int:
         "feed": feeds,
         "history": histories,
     }
-    arguments = parser(__doc__, [*groups, "memory"], 5_000_000)
-    arguments.set_defaults(rounds=5)
-    args = arguments.parse_args()
+    args = parser(__doc__, [*groups, "memory"], 5_000_000).parse_args()
+    record = Record()
     wanted = set(args.only.split(","))
     root = Path(tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR")))
     try:
         uri = base(root, args.rows)
-        print(f"{'claim':<66} {'pennon':>12} {'other':>12} {'ratio':>7}")
         for group, action in groups.items():
             if group in wanted:
                 action(uri, args.rows, args.rounds)
@@ -394,8 +392,8 @@ def main() -> int:
             peaks(uri, args.rows)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    if args.json:
-        args.json.write_text(json.dumps(RESULTS, indent=2))
+    found = record.of("rows", "Changing rows", ("pylance",), {"rows": args.rows}, args.rounds)
+    save(args.results, found | {"cases": RESULTS})
     return 0
 
 

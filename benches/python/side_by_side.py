@@ -1,16 +1,15 @@
 """What the comparisons share: a claim has two sides or more, which take turns; the figure is the ratio of the
 medians.
 
-Before any time is taken each side runs once, and the answers of all sides must be equal. The ratio that scripts
-print is Pennon's time divided by that of the other side: below 1 is faster; `figures.py` writes the times, of which
-pages show the other ratio. Absolute times of a shared machine vary a lot and are only shown next to the ratio.
+Before any time is taken each side runs once, and the answers of all sides must be equal. Scripts print medians and
+write all samples with `--results`, of which pages show how many times faster Pennon is.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import os
 import shutil
 import statistics
 import tempfile
@@ -23,8 +22,10 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
+from records import Record, line, loaded, save
 
-MODULES = {"pennon": pennon, "reference": lance}
+MODULES = {"pennon": pennon, "pylance": lance}
+ROUNDS = 5
 # Large answers are compared by every 997th row, and by the number of rows.
 STEP = 997
 
@@ -107,10 +108,6 @@ def run(case: Case, rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def medians(case: Case, rounds: int) -> dict[str, float]:
-    return {side: statistics.median(values) for side, values in run(case, rounds).items()}
-
-
 def check_equal(claim: str, answers: Mapping[str, object]) -> None:
     """Fails unless all sides returned the same answer, which is not None."""
     (first, ours), *others = answers.items()
@@ -168,38 +165,48 @@ def table_of_fragments(root: Path, side: str, fragments: int) -> str:
 
 def parser(description: str | None, groups: Iterable[str], rows: int) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--rounds", type=int, default=7)
+    made.add_argument("--rounds", type=int, default=ROUNDS)
     made.add_argument("--rows", type=int, default=rows)
     made.add_argument("--only", default=",".join(groups), help="groups of claims, by name")
-    made.add_argument("--json", type=Path)
+    made.add_argument("--results", type=Path, help="a folder for a file with all samples")
     return made
 
 
 def compare(
-    args: argparse.Namespace, parts: Iterable[tuple[set[str], Callable[[Path], Iterator[Case]]]]
-) -> list[dict[str, object]]:
-    """Runs the cases of the wanted groups, each part in a directory of its own, and prints a line for each."""
+    args: argparse.Namespace,
+    name: str,
+    title: str,
+    parts: Iterable[tuple[set[str], Callable[[Path], Iterator[Case]]]],
+    size: Mapping[str, object] | None = None,
+) -> None:
+    """Run the cases of the wanted groups, each part in a directory of its own, print and write what they took."""
     wanted = set(args.only.split(","))
-    results: list[dict[str, object]] = []
-    print(f"{'claim':<78} {'pennon':>11} {'reference':>11} {'ratio':>7}")
+    record, results = Record(), []
     for groups, cases in parts:
         if not groups & wanted:
             continue
-        root = Path(tempfile.mkdtemp())
+        root = Path(tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR")))
         try:
             for case in cases(root):
-                if case.group not in wanted:
-                    continue
-                found = medians(case, args.rounds)
-                ratio = found["pennon"] / found["reference"]
-                results.append({"claim": case.claim, "ratio": ratio, **found})
-                print(
-                    f"{case.claim:<78} {found['pennon'] * 1e3:>8.2f} ms {found['reference'] * 1e3:>8.2f} ms"
-                    f" {ratio:>7.2f}",
-                    flush=True,
-                )
+                if case.group in wanted:
+                    results.append(measured(case, args.rounds))
+                    print(line(results[-1]), flush=True)
         finally:
             shutil.rmtree(root, ignore_errors=True)
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=2))
-    return results
+    found = record.of(name, title, ("pylance",), size or {"rows": args.rows}, args.rounds)
+    save(args.results, found | {"cases": results})
+
+
+def measured(case: Case, rounds: int) -> dict[str, Any]:
+    """The case and its samples."""
+    return loaded(
+        {
+            "name": case.name or case.claim,
+            "claim": case.claim,
+            "store": case.store,
+            "absent": dict(case.absent),
+            "repeat": case.repeat,
+            "seconds": run(case, rounds),
+        }
+        | ({"counts": case.counts} if case.counts else {})
+    )

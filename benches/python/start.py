@@ -1,19 +1,20 @@
 """How long processes take that hardly do anything: the import of Pennon, and commands on a table of one row.
 
-A line shows the median of seconds, and of seconds of a processor, which other work on the machine changes less.
+Times are seconds of a processor, which other work on the machine changes less than the time that passes.
 
-    python benches/python/start.py [--rounds 7]
+    python benches/python/start.py [--rounds 7] [--results FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from pathlib import Path
+
+from records import Record, line, loaded, save
 
 PROGRAMS = {
     "python": ["-c", ""],
@@ -29,29 +30,34 @@ PROGRAMS = {
 }
 
 
-def measured(arguments: list[str]) -> tuple[float, float]:
-    """Seconds of a process, and those of a processor."""
-    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+def measured(arguments: list[str]) -> float:
+    """Seconds of a processor that a process takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-    taken, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return taken, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
+    options = parser.parse_args()
+    record = Record()
     with tempfile.TemporaryDirectory() as folder:
         table = f"{folder}/table"
         write = f"import pennon; pennon.write_dataset({{'a': [1]}}, {table!r})"
         subprocess.run([sys.executable, "-c", write], check=True)
         calls = {what: [table if word == "TABLE" else word for word in words] for what, words in PROGRAMS.items()}
         # In turns, so that a busy moment is nobody's alone.
-        found = [{what: measured(call) for what, call in calls.items()} for _ in range(rounds)]
+        found = [{what: measured(call) for what, call in calls.items()} for _ in range(options.rounds)]
+    results = []
     for what in PROGRAMS:
-        times = zip(*(each[what] for each in found), strict=True)
-        elapsed, computed = map(statistics.median, times)
-        print(f"{what:32} {elapsed:6.2f} s {computed:6.2f} s of a processor")
+        case = {"name": what, "claim": f"`{what}`", "store": "seconds of a processor", "absent": {}}
+        results.append(loaded(case | {"seconds": {"pennon": [each[what] for each in found]}}))
+        print(line(results[-1]))
+    found_of = record.of("start", "Processes that hardly do anything", (), {}, options.rounds)
+    save(options.results, found_of | {"sides": {"pennon": "seconds"}, "cases": results})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 r"""Indices over vectors, against the reference and against faiss on one thread, in one run, in turns.
 
-    python benches/python/vectors.py [--rows 200000] [--queries 500] [--only IVF_PQ,IVF_HNSW_SQ]
+    python benches/python/vectors.py [--rows 200000] [--queries 500] [--only IVF_PQ,IVF_HNSW_SQ] [--results FOLDER]
 
 Vectors of 128 float32 around 1,000 points. All sides build with the same parameters, from the same rows. Pennon and
 the reference have a copy of the table each, and a `Session` that lives as long as the run; `opened` searches with a
@@ -8,18 +8,17 @@ new handle and a new `Session`. faiss has all in memory and answers with numbers
 
 `recall` is the share of the ten nearest rows that an answer has, found before queries are timed. The run ends if an
 IVF_FLAT with all partitions does not find all of them, or if the recall of an index of Pennon's is more than a
-hundredth below the reference's. Ratios are Pennon's time by the other's: below 1 is faster. Times of queries are
-medians over all queries, which the sides answer one by one, in turns.
+hundredth below the reference's. The sides answer queries one by one, in turns; a sample is the median of a tenth of
+the queries.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,12 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
+from records import Record, line, loaded, save
 
 DIMENSION, K = 128, 10
 SUB_VECTORS, M, EF_CONSTRUCTION, EF = 16, 20, 150, 64
-MODULES = {"Pennon": pennon, "reference": lance}
+MODULES = {"pennon": pennon, "pylance": lance}
+SAMPLES = 10
 KINDS = ("IVF_FLAT", "IVF_SQ", "IVF_PQ", "IVF_HNSW_SQ", "IVF_HNSW_FLAT")
 HNSW = {"m": M, "ef_construction": EF_CONSTRUCTION}
 TOLERANCE = 0.01
@@ -131,43 +132,48 @@ class Faiss:
 Side = Table | Faiss
 
 
-def in_turns(sides: Sequence[Any], queries: Any, ask: Callable[[Any, Any], object]) -> dict[str, float]:
-    """The median milliseconds of a query of each side."""
-    times: dict[str, list[float]] = {side.name: [] for side in sides}
+def in_turns(sides: Sequence[Any], queries: Any, ask: Callable[[Any, Any], object]) -> dict[str, list[float]]:
+    """The median seconds of a query of each side, for each tenth of the queries."""
+    times: dict[str, list[list[float]]] = {side.name: [[] for _ in range(SAMPLES)] for side in sides}
     for number, query in enumerate(queries):
         for side in sides if number % 2 else reversed(sides):
             started = time.perf_counter()
             ask(side, query)
-            times[side.name].append(time.perf_counter() - started)
-    return {name: 1000 * statistics.median(found) for name, found in times.items()}
+            times[side.name][number * SAMPLES // len(queries)].append(time.perf_counter() - started)
+    return {name: [statistics.median(part) for part in parts if part] for name, parts in times.items()}
 
 
-def shown(kind: str, what: str, figures: dict[str, float], unit: str, ratios: bool = True) -> None:
-    line = f"{kind:14} {what:22}" + "".join(f" {name} {value:8.3f}{unit}" for name, value in figures.items())
-    if ratios:
-        others = {name: figures["Pennon"] / value for name, value in figures.items() if name != "Pennon"}
-        line += "   ratio" + "".join(f" {value:.2f} ({name})" for name, value in others.items())
-    print(line, flush=True)
+def case(claim: str, seconds: dict[str, list[float]], recalls: dict[str, float] | None = None) -> dict[str, Any]:
+    """A case for the results."""
+    counts = {name: {"recall": round(found, 3)} for name, found in (recalls or {}).items()}
+    made = {"name": claim, "claim": claim, "store": "local disk, warm; faiss in memory", "absent": {}}
+    return loaded(made | {"seconds": seconds} | ({"counts": counts} if counts else {}))
 
 
-def measured(kind: str, sides: list[Side], data: Any, queries: Any, nearest: Any) -> None:
-    shown(kind, "build", {side.name: side.build(kind, len(data)) for side in sides}, " s")
-    for everywhere in (False, True) if kind == "IVF_FLAT" else (False,):
-        search = asked(kind, len(data), everywhere)
-        found = {side.name: recall([side.search(q, search) for q in queries], nearest) for side in sides}
-        shown(kind, "recall, all partitions" if everywhere else "recall", found, "", ratios=False)
-        if found["Pennon"] < (1.0 if everywhere else found["reference"] - TOLERANCE):
-            raise SystemExit(f"{kind}: the recall of Pennon's index is {found['Pennon']}")
+def measured(kind: str, sides: list[Side], data: Any, queries: Any, nearest: Any) -> Iterator[dict[str, Any]]:
+    yield case(f"{kind}, build", {side.name: [side.build(kind, len(data))] for side in sides})
+
+    def recalls(of: Sequence[Any], search: dict[str, Any], least: float | None = None) -> dict[str, float]:
+        found = {side.name: recall([side.search(q, search) for q in queries], nearest) for side in of}
+        if found["pennon"] < (found["pylance"] - TOLERANCE if least is None else least):
+            raise SystemExit(f"{kind}: the recall of Pennon's index is {found['pennon']}, of pylance's {found}")
+        return found
+
     search = asked(kind, len(data), False)
-    shown(kind, "query, warm", in_turns(sides, queries, lambda side, q: side.search(q, search)), " ms")
     tables = [side for side in sides if isinstance(side, Table)]
-    fresh = in_turns(tables, queries[: len(queries) // 4], lambda side, q: side.search(q, search, fresh=True))
-    shown(kind, "query, opened", fresh, " ms")
+    if kind == "IVF_FLAT":
+        everywhere = asked(kind, len(data), True)
+        found = recalls(sides, everywhere, 1.0)
+        few = queries[: len(queries) // 4]
+        yield case(f"{kind}, all partitions", in_turns(sides, few, lambda s, q: s.search(q, everywhere)), found)
+    found = recalls(sides, search)
+    yield case(f"{kind}, warm", in_turns(sides, queries, lambda side, q: side.search(q, search)), found)
+    few = queries[: len(queries) // 4]
+    yield case(f"{kind}, opened", in_turns(tables, few, lambda side, q: side.search(q, search, fresh=True)))
     if "PQ" in kind:
         refined = {**search, "refine_factor": 4}
-        found = {side.name: recall([side.search(q, refined) for q in queries], nearest) for side in tables}
-        shown(kind, "recall, 4 x refined", found, "", ratios=False)
-        shown(kind, "query, 4 x refined", in_turns(tables, queries, lambda s, q: s.search(q, refined)), " ms")
+        found = recalls(tables, refined)
+        yield case(f"{kind}, 4 x refined", in_turns(tables, queries, lambda s, q: s.search(q, refined)), found)
 
 
 def main() -> None:
@@ -175,13 +181,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--only", default=",".join(KINDS), help="kinds of indices, with commas between")
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     given = parser.parse_args()
     faiss.omp_set_num_threads(1)
     data, queries = vectors(given.rows, 1), vectors(given.queries, 2)
     nearest = exact(data, queries)
     column = pa.FixedSizeListArray.from_arrays(pa.array(data.reshape(-1)), DIMENSION)
     rows = pa.table({"id": range(given.rows), "vec": column})
-    print(f"{given.rows:,} rows, {given.queries} queries, load {os.getloadavg()[0]:.1f}")
+    record, results = Record(), []
     with tempfile.TemporaryDirectory(prefix="pennon-vectors-") as directory:
         sides: list[Side] = []
         for name in MODULES:
@@ -190,7 +197,12 @@ def main() -> None:
             sides.append(Table(name, uri))
         sides.append(Faiss(data))
         for kind in given.only.split(","):
-            measured(kind, sides, data, queries, nearest)
+            for found in measured(kind, sides, data, queries, nearest):
+                results.append(found)
+                print(line(found), flush=True)
+    size = {"rows": given.rows, "queries": given.queries}
+    found = record.of("vectors", "Indices over vectors", ("pylance", "faiss"), size, SAMPLES)
+    save(given.results, found | {"cases": results})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Pennon's functions against the Lance project's own connector, on PySpark 3.5: one session, one table, in turns.
 
     python benches/spark/connector.py --jar lance-spark-bundle-3.5_2.12-0.0.14.jar [--rows 2000000] [--rounds 5]
+        [--results FOLDER]
 
 Claims: reads at least as fast as the connector, a delete of 0.1 % at least twice as fast. The table is written
 by Pennon, in eight files of version 2.0, and both sides read it, the connector through its catalog of a
 directory; each delete works on a copy. Reads go to Spark's sink `noop`; counts and sums of both sides are
-compared before a time is taken. Ratios are Pennon's median divided by the connector's: below 1 is faster.
+compared before a time is taken.
 
 It needs the packages of `requirements/lanes/3.5.txt` in an environment of its own. The bundle is
 `com.lancedb:lance-spark-bundle-3.5_2.12:0.0.14`, the newest that Maven Central has of it; those of the group
@@ -17,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -26,6 +26,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable, read, write
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+
+from records import Record, line, loaded, save
 
 CATALOG = "com.lancedb.lance.spark.LanceNamespaceSparkCatalog"
 
@@ -70,7 +74,9 @@ def main() -> None:
     parser.add_argument("--jar", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     arguments = parser.parse_args()
+    record, results = Record(), []
     with tempfile.TemporaryDirectory(prefix="pennon-connector-") as folder:
         root = Path(folder)
         spark = session(arguments.jar, root)
@@ -101,12 +107,11 @@ def main() -> None:
                 lambda: theirs(where),
             ),
         }
-        print(f"{arguments.rows:,} rows, {arguments.rounds} rounds, medians, load {os.getloadavg()[0]:.1f}")
-        print("| case | Pennon, s | connector, s | ratio |\n|---|---|---|---|", flush=True)
 
-        def shown(name: str, ours: list[float], other: list[float]) -> None:
-            medians = statistics.median(ours), statistics.median(other)
-            print(f"| {name} | {medians[0]:.2f} | {medians[1]:.2f} | {medians[0] / medians[1]:.2f} |", flush=True)
+        def note(name: str, ours: list[float], other: list[float]) -> None:
+            case = {"name": name, "claim": name, "store": "local disk, warm", "absent": {}}
+            results.append(loaded(case | {"seconds": {"pennon": ours, "connector": other}}))
+            print(line(results[-1]), flush=True)
 
         for name, (ours, other) in reads.items():
             if total(ours()) != total(other()):
@@ -116,7 +121,7 @@ def main() -> None:
                 for side in (0, 1) if number % 2 else (1, 0):
                     frame = (ours, other)[side]
                     times[side].append(timed(lambda frame=frame: noop(frame())))  # type: ignore[misc]
-            shown(name, *times)
+            note(name, *times)
 
         times = [[], []]
         for number in range(arguments.rounds):
@@ -130,9 +135,12 @@ def main() -> None:
             left = [total(read(spark, str(root / f"{copy}.lance"))) for copy in copies]
             if left[0] != left[1]:
                 raise SystemExit(f"delete: the sides differ: {left}")
-        shown("delete 0.1 % of the rows, anywhere", *times)
-        print(f"load at the end {os.getloadavg()[0]:.1f}", flush=True)
+        note("delete 0.1 % of the rows, anywhere", *times)
         spark.stop()
+    size = {"rows": arguments.rows}
+    found = record.of("connector", "The connector", ("connector",), size, arguments.rounds)
+    found["versions"]["connector"] = arguments.jar.stem.rpartition("-")[2]
+    save(arguments.results, found | {"cases": results})
 
 
 if __name__ == "__main__":

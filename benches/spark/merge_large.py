@@ -1,6 +1,6 @@
 """A merge of 5 M rows into 20 M with executors of 1 GB: that it completes, and what is shuffled.
 
-    python benches/spark/merge_large.py [--rows 20000000] [--source 5000000] [--json out]
+    python benches/spark/merge_large.py [--rows 20000000] [--source 5000000] [--results FOLDER]
 
 The table has an int64 key, a text of 20 letters and a float64; half of the source is new. Two executors with a core
 and 1 GB each, as processes of their own (`local-cluster`). The rows of the result are checked by `pennon` before
@@ -28,6 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+
+from records import Record, line, loaded, save
 
 BATCH = 500_000
 
@@ -91,8 +95,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--source", type=int, default=5_000_000)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--results", type=Path, help="a folder for a file with what was found")
     arguments = parser.parse_args()
+    record = Record()
     count, source = arguments.rows, arguments.source
     spark = session()
     memory = Memory()
@@ -123,18 +128,20 @@ def main() -> None:
             old = before.to_table(columns=["id"], filter=f"id = {at * step}", with_row_id=True).to_pylist()[0]
             assert row == {"id": at * step, "text": f"new-{at}", "number": -1.0, "_rowid": old["_rowid"]}
         stages = shuffled(spark)
-        written = sum(stage["shuffleWriteBytes"] for stage in stages)
-        records = sum(stage["shuffleWriteRecords"] for stage in stages)
-        print(f"merge of {source:,} rows into {count:,}: {seconds:.1f} s")
-        print(f"shuffled: {written / 1e6:,.0f} MB, {records:,} rows")
+        counts = {
+            "shuffled MB": round(sum(stage["shuffleWriteBytes"] for stage in stages) / 1e6, 1),
+            "shuffled rows": sum(stage["shuffleWriteRecords"] for stage in stages),
+            **{f"MB of an {kind}": round(peak / 1e6) for kind, peak in sorted(memory.peaks.items())},
+        }
+        claim = f"merge of {source:,} rows, half of them new, into {count:,}"
+        case = {"name": "merge", "claim": claim, "store": "local disk", "absent": {}}
+        case = loaded(case | {"seconds": {"pennon": [seconds]}, "counts": {"pennon": counts}})
+        print(line(case))
         for stage in stages:
             size, number = stage["shuffleWriteBytes"], stage["shuffleWriteRecords"]
             print(f"  stage {stage['stageId']}: {size / 1e6:,.1f} MB, {number:,} rows, {size / number:.1f} B a row")
-        for kind, peak in sorted(memory.peaks.items()):
-            print(f"peak of an {kind}: {peak / 1e6:,.0f} MB")
-        if arguments.json:
-            found = {"seconds": seconds, "shuffled": written, "rows": records, "peaks": memory.peaks}
-            arguments.json.write_text(json.dumps(found, indent=1))
+    found = record.of("merge_large", "A large merge", (), {}, 1)
+    save(arguments.results, found | {"cases": [case]})
     spark.stop()
 
 

@@ -1,11 +1,10 @@
 """Whether a stream into a second table keeps pace with a writer of 20 commits a second.
 
-    python benches/spark/stream_pace.py [--commits 1000] [--rate 20]
+    python benches/spark/stream_pace.py [--commits 1000] [--rate 20] [--results FOLDER]
 
 A process of its own appends ten rows at a time. A query reads the appended rows and writes them to a second table
-through the sink, a batch as soon as the one before is done. Said are the commits that the query was behind, once
-a second, and how long it took to catch up when the writer had ended; before that the rows of both tables are
-compared.
+through the sink, a batch as soon as the one before is done. Counted are the commits that the query was behind, once
+a second; the time ends when the query has caught up, and the rows of both tables are compared.
 """
 
 from __future__ import annotations
@@ -17,10 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pennon
 import pyarrow as pa
 from pyspark.sql import SparkSession
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+
+from records import Record, line, loaded, save
 
 WRITER = """
 import sys, time, pennon, pyarrow as pa
@@ -38,7 +42,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=20.0)
+    parser.add_argument("--results", type=Path, help="a folder for a file with what was found")
     arguments = parser.parse_args()
+    record = Record()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("pennon-pace").config("spark.ui.enabled", "false")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
@@ -68,10 +74,16 @@ def main() -> None:
         assert sorted(rows) == list(range(total))
         output, _ = process.communicate()
         batches = pennon.dataset(second).version - 1
-    middle = statistics.median(behind)
-    print(f"{arguments.commits:,} commits in {float(output):.1f} s, load {os.getloadavg()[0]:.1f}")
-    print(f"{batches} batches; behind by {middle:.0f} commits (median), {max(behind):.0f} at most")
-    print(f"caught up {caught_up:.1f} s after the writer")
+    counts = {
+        "batches": batches,
+        "commits behind, median": round(statistics.median(behind), 1),
+        "commits behind, most": round(max(behind), 1),
+    }
+    claim = f"{arguments.commits:,} commits, {arguments.rate:g} a second, then until the stream has them all"
+    case = {"name": "pace", "claim": claim, "store": "local disk", "absent": {}}
+    case = loaded(case | {"seconds": {"pennon": [float(output) + caught_up]}, "counts": {"pennon": counts}})
+    print(line(case))
+    save(arguments.results, record.of("stream_pace", "A stream", (), {}, 1) | {"cases": [case]})
     spark.stop()
 
 

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -60,7 +59,7 @@ from sides import (
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 cloudpickle.register_pickle_by_value(sides)  # workers cannot import it
 
-from records import RESULTS, Record, dumped  # noqa: E402
+from records import RESULTS, Record, line, loaded, save  # noqa: E402
 
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -188,13 +187,7 @@ def measured(able: list[Side], verb: str, source: DataFrame, count: int, rounds:
     result = {"name": verb, "claim": title(verb, count), "store": "local disk", "absent": {}, "seconds": seconds}
     if verb in TARGETS:
         result["target"] = dict([TARGETS[verb]])
-    return result | {"load": round(os.getloadavg()[0], 2)}
-
-
-def line(result: dict[str, Any]) -> str:
-    """What a case took, for who waits."""
-    medians = {name: statistics.median(samples) for name, samples in result["seconds"].items()}
-    return f"{result['claim']:<50} " + ", ".join(f"{name} {time_:.3f} s" for name, time_ in medians.items())
+    return loaded(result)
 
 
 def main() -> None:
@@ -236,21 +229,12 @@ def main() -> None:
             results.append(measured(able, verb, source, count, arguments.rounds))
             print(line(results[-1]), flush=True)
         spark.stop()
-    if arguments.results:
-        conditions = record.conditions(("pennon", "pyspark", "pyarrow"))
-        conditions["versions"] |= {
-            package.split(":")[1].split("-")[0]: package.split(":")[2] for package in PACKAGES
-        }
-        found = {
-            "group": "spark",
-            "title": f"PySpark, {count:,} rows",
-            "peers": list(PEERS),
-            **conditions,
-            "size": {"rows": count, "cores": arguments.cores},
-            "rounds": arguments.rounds,
-            "cases": results,
-        }
-        (arguments.results / f"spark-{count // 1_000_000}M.json").write_text(dumped(found))
+    size = {"rows": count, "cores": arguments.cores}
+    found = record.of(f"spark-{count // 1_000_000}M", f"PySpark, {count:,} rows", PEERS, size, arguments.rounds)
+    for package in PACKAGES:
+        _, name, version = package.split(":")
+        found["versions"][name.split("-")[0]] = version
+    save(arguments.results, found | {"cases": results})
 
 
 def make(side: Side, spark: SparkSession, count: int, verbs: list[str]) -> None:

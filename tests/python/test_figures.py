@@ -146,31 +146,41 @@ def test_modules_of_cases_import_their_peers_at_once() -> None:
 
 
 def recorded() -> Iterator[tuple[Path, dict[str, Any]]]:
-    for name in (*cases.GROUPS, *figure_pages.SPARK):
+    for name in (*cases.GROUPS, *figure_pages.SPARK, *figure_pages.BENCHES):
         path = figure_pages.RESULTS / f"{name}.json"
         yield path, json.loads(path.read_text())
 
 
 def test_results_are_complete() -> None:
-    assert {path.stem for path in figure_pages.RESULTS.iterdir()} == {*cases.GROUPS, *figure_pages.SPARK}
+    assert {path.stem for path in figure_pages.RESULTS.iterdir()} == {path.stem for path, _ in recorded()}
     for path, found in recorded():
         assert re.fullmatch(r"[0-9a-f]{40}", found["commit"])
         assert found["modified"] is False, f"{path.name}: measure again from a clean tree"
-        if found["group"] == "spark":
-            assert path.stem == f"spark-{found['size']['rows'] // 1_000_000}M"
-            assert tuple(case["name"] for case in found["cases"]) == figure_pages.SPARK_CASES
-        else:
-            assert found["group"] == path.stem
-            assert found["size"] == dataclasses.asdict(Size())
-        rounds = cases.group("synced").ROUNDS if path.stem == "synced" else figures.ROUNDS
-        assert found["rounds"] == rounds
+        assert found["group"] == path.stem
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", found["date"])
         assert {"cores", "processor", "memory_bytes", "system", "file_system"} == found["machine"].keys()
-        peers = set(found["peers"]) - {"pennon_unsynced", "load", "parquet", "workers"}
+        sides = {"pennon_unsynced", "load", "parquet", "workers", "off", "pages", "gets"}
+        peers = {"faiss-cpu" if peer == "faiss" else peer for peer in {*found["peers"]} - sides}
         assert {"python", "pennon", *peers} <= found["versions"].keys()
-        for case in found["cases"]:
-            for samples in case.get("seconds", {}).values():
-                assert len(samples) == found["rounds"]
+        assert found["cases"]
+        assert all(case["claim"] for case in found["cases"])
+
+
+@pytest.mark.parametrize("name", [*cases.GROUPS, *figure_pages.SPARK])
+def test_results_of_the_page_about_speed_are_of_its_size(name: str) -> None:
+    found = figure_pages.results(name)
+    if name in figure_pages.SPARK:
+        assert name == f"spark-{found['size']['rows'] // 1_000_000}M"
+        left_out = ("vectors", "compaction") if name == "spark-20M" else ()
+        expected = [case for case in figure_pages.SPARK_CASES if case not in left_out]
+        assert [case["name"] for case in found["cases"]] == expected
+    else:
+        assert found["size"] == dataclasses.asdict(Size())
+    rounds = cases.group("synced").ROUNDS if name == "synced" else figures.ROUNDS
+    assert found["rounds"] == rounds
+    for case in found["cases"]:
+        for samples in case.get("seconds", {}).values():
+            assert len(samples) == rounds
 
 
 def test_results_name_no_machine_and_no_path() -> None:

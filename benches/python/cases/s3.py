@@ -24,7 +24,7 @@ TITLE = "S3"
 PEERS = ("pylance",)
 DELAY = 30
 # A side here, and in `object_store.py`.
-SIDES = {"pennon": ("pennon", pennon), "pylance": ("reference", lance)}
+SIDES = {"pennon": ("pennon", pennon), "pylance": ("pylance", lance)}
 CLAIMS = {
     "open": "open and count",
     "take_ids": "open and take 3 rows by id",
