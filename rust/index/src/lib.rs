@@ -12,6 +12,7 @@
 //! | kinds of index, and which versions of them are understood | `kind` |
 //! | values of arrays in the order of the format | `values` |
 //! | tests as intervals of values | `intervals` |
+//! | values sorted and merged, by numbers in their order | `sort`, `sort_keys` |
 //! | sorted pages of values with their rows | `btree` |
 //! | a set of rows for each value | `bitmap` |
 //! | a set of rows for each item of lists | `label_list` |
@@ -32,6 +33,7 @@ mod ngram;
 mod row_set;
 mod scalar;
 mod sort;
+mod sort_keys;
 mod value_test;
 mod values;
 mod vector;

@@ -7,12 +7,12 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
-use arrow_ord::sort::{SortOptions, sort_to_indices};
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use pennon_core::{Error, Result};
 
-use crate::values::compare_at;
+use crate::sort_keys::{SortKeys, is_exact, sorted_indices};
+use crate::values::{compare_at, is_ordered};
 
 /// Values in the order of an index, each with its row.
 #[derive(Debug, Clone)]
@@ -29,9 +29,10 @@ impl SortedRun {
         if values.len() != rows.len() {
             return Err(Error::invalid_input(format!("{} values of {} rows", values.len(), rows.len())));
         }
-        let order = SortOptions { descending: false, nulls_first: true };
-        let indices = sort_to_indices(values, Some(order), None)
-            .map_err(|e| Error::unsupported(format!("values of type {}: {e}", values.data_type())))?;
+        if !is_ordered(values.data_type()) {
+            return Err(Error::unsupported(format!("values of type {} have no order", values.data_type())));
+        }
+        let indices = sorted_indices(values.as_ref())?;
         let taken = |array: &dyn Array| {
             take(array, &indices, None).map_err(|e| Error::internal(format!("sorting values: {e}")))
         };
@@ -75,18 +76,67 @@ impl SortedRun {
 /// A sorted run in pieces, one after the other.
 pub type SortedPieces<'a> = Box<dyn Iterator<Item = Result<SortedRun>> + 'a>;
 
+/// So many keys of a piece are made at once.
+const KEYS_AT_ONCE: usize = 1 << 12;
+
 /// The next value of a run.
 struct Head {
     run: usize,
     /// The piece that has it.
     values: ArrayRef,
     at: usize,
+    /// Of the value: whether it is one, then its number.
+    key: (bool, u64),
+    /// Whether values with one key are equal.
+    is_exact: bool,
+    /// The numbers of some values, and the position of the first of these.
+    keys: Vec<u64>,
+    keys_from: usize,
+}
+
+impl Head {
+    /// The first value of a piece.
+    fn new(run: usize, piece: &SortedRun, keys: &SortKeys) -> Self {
+        let (values, is_exact) = (Arc::clone(&piece.values), is_exact(piece.values.data_type()));
+        let mut head = Self { run, values, at: 0, key: (false, 0), is_exact, keys: Vec::new(), keys_from: 0 };
+        head.find_key(keys);
+        head
+    }
+
+    /// Goes on to the next value of the piece, if it has one.
+    fn advance(&mut self, keys: &SortKeys) -> bool {
+        self.at += 1;
+        let has_more = self.at < self.values.len();
+        if has_more {
+            self.find_key(keys);
+        }
+        has_more
+    }
+
+    fn find_key(&mut self, keys: &SortKeys) {
+        if self.at - self.keys_from >= self.keys.len() {
+            self.keys_from = self.at;
+            let end = self.values.len().min(self.at + KEYS_AT_ONCE);
+            keys.fill(self.values.as_ref(), self.at..end, &mut self.keys);
+        }
+        let number = self.keys.get(self.at - self.keys_from).copied().unwrap_or(0);
+        self.key = if self.values.is_null(self.at) { (false, 0) } else { (true, number) };
+    }
+
+    /// Makes the keys again, after the prefix changed.
+    fn renew(&mut self, keys: &SortKeys) {
+        self.keys.clear();
+        self.find_key(keys);
+    }
 }
 
 impl Ord for Head {
     /// The heap gives the largest, so the smallest value, of the first run that has it, counts as that.
     fn cmp(&self, other: &Self) -> Ordering {
-        let order = compare_at((other.values.as_ref(), other.at), (self.values.as_ref(), self.at));
+        let mut order = other.key.cmp(&self.key);
+        if order == Ordering::Equal && !self.is_exact {
+            order = compare_at((other.values.as_ref(), other.at), (self.values.as_ref(), self.at));
+        }
         order.then(other.run.cmp(&self.run))
     }
 }
@@ -155,15 +205,15 @@ pub fn merge_pieces(
         }
         return Ok(());
     }
-    let head = |(run, piece): (usize, &SortedRun)| Head { run, values: Arc::clone(&piece.values), at: 0 };
+    let mut keys = SortKeys::of_sorted(pieces.iter().map(|piece| piece.values.as_ref()));
+    let head = |(run, piece): (usize, &SortedRun)| Head::new(run, piece, &keys);
     let mut heap: BinaryHeap<Head> = pieces.iter().enumerate().map(head).collect();
     let mut selected: Vec<(usize, usize)> = Vec::with_capacity(batch_rows);
     loop {
         let Some(mut head) = heap.peek_mut() else { break };
         let run = head.run;
         selected.push((run, head.at));
-        head.at += 1;
-        if head.at < head.values.len() {
+        if head.advance(&keys) {
             drop(head);
             if selected.len() >= batch_rows {
                 give(selected_of(&pieces, &mut selected)?)?;
@@ -175,7 +225,13 @@ pub fn merge_pieces(
         give(selected_of(&pieces, &mut selected)?)?;
         let next = rest.get_mut(run).map(next_piece).transpose()?.flatten();
         if let (Some(next), Some(slot)) = (next, pieces.get_mut(run)) {
-            heap.push(Head { run, values: Arc::clone(&next.values), at: 0 });
+            if !keys.suit(next.values.as_ref()) {
+                keys = SortKeys::of_sorted(std::iter::empty());
+                let mut heads = std::mem::take(&mut heap).into_vec();
+                heads.iter_mut().for_each(|head| head.renew(&keys));
+                heap = BinaryHeap::from(heads);
+            }
+            heap.push(Head::new(run, &next, &keys));
             *slot = next;
         }
     }
@@ -206,12 +262,43 @@ fn selected_of(pieces: &[SortedRun], selected: &mut Vec<(usize, usize)>) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::Int64Array;
+    use arrow_array::{Int64Array, StringArray};
     use proptest::prelude::*;
 
     use super::*;
 
     proptest! {
+        #[test]
+        fn pieces_of_texts_are_merged_as_all_are_sorted(
+            runs in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.8, "(ab|a)[ac]{0,12}"), 0..30), 0..5),
+            piece_rows in 1..9_usize,
+        ) {
+            let mut sorted = Vec::new();
+            for values in &runs {
+                let rows: UInt64Array = (0..values.len() as u64).collect();
+                let values: ArrayRef = Arc::new(StringArray::from(values.clone()));
+                sorted.push(SortedRun::sort(&values, &rows).unwrap());
+            }
+            let pieces = sorted.iter().map(|run| {
+                let starts = (0..run.len()).step_by(piece_rows);
+                let piece = move |start: usize| {
+                    let len = piece_rows.min(run.len() - start);
+                    Ok(SortedRun { values: run.values.slice(start, len), rows: run.rows.slice(start, len) })
+                };
+                Box::new(starts.map(piece)) as SortedPieces<'_>
+            });
+            let mut merged: Vec<Option<String>> = Vec::new();
+            merge_pieces(pieces.collect(), 7, &mut |run| {
+                let values = run.values.as_any().downcast_ref::<StringArray>().unwrap();
+                merged.extend(values.iter().map(|text| text.map(str::to_owned)));
+                Ok(())
+            })
+            .unwrap();
+            let mut expected: Vec<Option<String>> = runs.into_iter().flatten().collect();
+            expected.sort_unstable();
+            prop_assert_eq!(merged, expected);
+        }
+
         /// However the runs are cut into pieces.
         #[test]
         fn pieces_are_merged_as_all_are_sorted(

@@ -11,7 +11,7 @@ use arrow_array::types::{
     Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::{DataType, TimeUnit};
 use pennon_datafile::statistics::Bound;
 
@@ -155,6 +155,52 @@ pub(crate) fn value_at(array: &dyn Array, at: usize) -> Option<Value<'_>> {
         T::Duration(TimeUnit::Nanosecond) => int!(DurationNanosecondType),
         _ => return None,
     })
+}
+
+/// Values of an array that are looked at one by one, whose type is looked up once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TypedValues<'a> {
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    Float64(&'a [f64]),
+    Text(&'a StringArray),
+    Other(&'a dyn Array),
+}
+
+impl<'a> TypedValues<'a> {
+    pub(crate) fn of(array: &'a dyn Array) -> Self {
+        use DataType as T;
+        macro_rules! slice {
+            ($form:ident, $type:ty) => {
+                Self::$form(array.as_primitive::<$type>().values())
+            };
+        }
+        if array.null_count() > 0 {
+            return Self::Other(array);
+        }
+        match array.data_type() {
+            T::Int32 => slice!(Int32, Int32Type),
+            T::Date32 => slice!(Int32, Date32Type),
+            T::Int64 => slice!(Int64, Int64Type),
+            T::Timestamp(TimeUnit::Millisecond, _) => slice!(Int64, TimestampMillisecondType),
+            T::Timestamp(TimeUnit::Microsecond, _) => slice!(Int64, TimestampMicrosecondType),
+            T::Timestamp(TimeUnit::Nanosecond, _) => slice!(Int64, TimestampNanosecondType),
+            T::Float64 => slice!(Float64, Float64Type),
+            T::Utf8 => Self::Text(array.as_string()),
+            _ => Self::Other(array),
+        }
+    }
+
+    /// A value; `None` if it is null, of a type without order, or not there.
+    pub(crate) fn get(self, at: usize) -> Option<Value<'a>> {
+        match self {
+            Self::Int32(values) => values.get(at).map(|value| Value::Int(i128::from(*value))),
+            Self::Int64(values) => values.get(at).map(|value| Value::Int(i128::from(*value))),
+            Self::Float64(values) => values.get(at).map(|value| Value::Float(*value)),
+            Self::Text(texts) => (at < texts.len()).then(|| Value::Bytes(texts.value(at).as_bytes())),
+            Self::Other(array) => value_at(array, at),
+        }
+    }
 }
 
 /// The order of two values of arrays, nulls first.

@@ -14,7 +14,7 @@ use pennon_datafile::{Ahead, ByteSource, FileReader};
 use super::page::first_in;
 use super::{DEFAULT_PAGE_ROWS, PAGE_ROWS};
 use crate::intervals::Interval;
-use crate::values::{Value, value_at};
+use crate::values::{TypedValues, Value, value_at};
 
 /// The bounds of all pages.
 #[derive(Debug)]
@@ -110,11 +110,10 @@ impl Lookup {
 
     /// The pages that may have values in an interval.
     pub(super) fn pages_of(&self, interval: &Interval) -> Range<usize> {
-        let first = first_in(0..self.pages(), |page| {
-            value_at(self.max.as_ref(), page).is_some_and(|max| !interval.is_above(&max))
-        });
-        let is_behind =
-            |page| value_at(self.min.as_ref(), page).is_some_and(|min: Value<'_>| interval.is_below(&min));
+        let (min, max) = (TypedValues::of(self.min.as_ref()), TypedValues::of(self.max.as_ref()));
+        let first =
+            first_in(0..self.pages(), |page| max.get(page).is_some_and(|max| !interval.is_above(&max)));
+        let is_behind = |page| min.get(page).is_some_and(|min| interval.is_below(&min));
         // Most intervals lie in a page or two.
         let mut step = 1;
         while first + step < self.pages() && !is_behind(first + step) {

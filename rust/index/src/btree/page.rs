@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, UInt64Array};
 
 use crate::intervals::Interval;
-use crate::values::{Value, value_at};
+use crate::values::{TypedValues, Value, value_at};
 
 /// A decoded page.
 #[derive(Debug)]
@@ -52,19 +52,17 @@ impl BTreePage {
 
     /// Where the values in an interval are.
     pub(super) fn positions(&self, interval: &Interval) -> Range<usize> {
-        let values = self.values.as_ref();
-        let first = |range: Range<usize>, passes: &dyn Fn(&Value<'_>) -> bool| {
-            first_in(range, |at| value_at(values, at).is_some_and(|value| passes(&value)))
-        };
-        let start = first(values.null_count()..values.len(), &|value| !interval.is_above(value));
+        let (values, len) = (TypedValues::of(self.values.as_ref()), self.values.len());
+        let passes = |at| values.get(at).is_some_and(|value| !interval.is_above(&value));
+        let start = first_in(self.values.null_count()..len, passes);
         // Most intervals are short: single values.
-        let is_behind = |at: usize| value_at(values, at).is_none_or(|value| interval.is_below(&value));
+        let is_behind = |at: usize| values.get(at).is_none_or(|value| interval.is_below(&value));
         let mut step = 1;
-        while start + step < values.len() && !is_behind(start + step) {
+        while start + step < len && !is_behind(start + step) {
             step *= 2;
         }
-        let end = (start + step / 2)..(start + step).min(values.len());
-        start..first(end, &|value| interval.is_below(value))
+        let end = (start + step / 2)..(start + step).min(len);
+        start..first_in(end, is_behind)
     }
 }
 
