@@ -3,30 +3,32 @@
 //! Tokens, the syntax tree and every step of planning cost a microsecond for each value. A list of whole numbers, or of
 //! texts, is cut out of the text; the least and the greatest of its values stay, so that types are chosen and casts
 //! moved as with all of them. The others come back before the expression is bound, as values of the type that these
-//! have got. Whatever is unclear is planned as it is.
+//! have got. Whatever is unclear is planned as it is, and so is what fails without the values.
 
 use std::fmt::Write;
 
 use arrow_schema::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_common::{Column, DataFusionError, ScalarValue};
 use datafusion_expr::Expr;
 use datafusion_expr::expr::InList;
 
 /// Shorter lists are planned as they are.
-const LEAST: usize = 64;
-/// Values that stay at either end.
-const ENDS: usize = 4;
+const MIN_LEN: usize = 64;
+/// So many of the least and of the greatest values stay.
+const KEPT_AT_EACH_END: usize = 4;
+/// All that stay.
+const KEPT: usize = 2 * KEPT_AT_EACH_END;
 
 /// A list that was cut out of a text.
 pub(super) struct LongList {
     /// The text without most of the list.
     pub(super) short: String,
-    values: Values,
+    values: ListValues,
 }
 
 /// In ascending order, each once.
-enum Values {
+enum ListValues {
     Integers(Vec<i64>),
     Texts(Vec<String>),
 }
@@ -35,20 +37,19 @@ impl LongList {
     /// The first list of a text that is long.
     pub(super) fn find(sql: &str) -> Option<Self> {
         let mut rest = sql;
-        let mut before = ' ';
         while let Some(first) = rest.chars().next() {
             if matches!(first, '\'' | '"' | '`') {
                 rest = quoted(rest, first)?.1;
-            } else if rest.starts_with("--") || rest.starts_with("/*") {
+            } else if first == '$' || rest.starts_with("--") || rest.starts_with("/*") {
+                // Texts in other quotes, and comments.
                 return None;
             } else if is_word(first) {
                 let (word, after) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
                 rest = after;
-                if before != '.'
-                    && word.eq_ignore_ascii_case("in")
+                if word.eq_ignore_ascii_case("in")
                     && let Some(inside) = after.trim_start().strip_prefix('(')
                 {
-                    let list = Values::read(inside).filter(|(values, _)| values.len() >= LEAST);
+                    let list = ListValues::read(inside).filter(|(values, _)| values.len() >= MIN_LEN);
                     if let Some((values, after)) = list {
                         let start = sql.get(..sql.len() - inside.len())?;
                         return Some(Self { short: format!("{start}{}){after}", values.ends()), values });
@@ -57,42 +58,37 @@ impl LongList {
             } else {
                 rest = rest.strip_prefix(first)?;
             }
-            before = if first.is_whitespace() { before } else { first };
         }
         None
     }
 
-    /// Whether the list of a coerced expression is about a column that nothing else in it is about: then simplification
-    /// does not join it with another list.
-    pub(super) fn is_alone(&self, expr: &Expr) -> Result<bool, DataFusionError> {
+    /// The column that the list of a coerced expression is about, if nothing else in it is: then simplification does not
+    /// join the list with another one.
+    pub(super) fn column(&self, expr: &Expr) -> Result<Option<Column>, DataFusionError> {
         let (mut columns, mut operands) = (Vec::new(), Vec::new());
         expr.apply(|node| {
             match node {
                 Expr::Column(column) => columns.push(column.clone()),
-                Expr::InList(list) if list.list.len() == 2 * ENDS => {
-                    list.expr.apply(|node| {
-                        operands.extend(if let Expr::Column(column) = node {
-                            Some(column.clone())
-                        } else {
-                            None
-                        });
-                        Ok(TreeNodeRecursion::Continue)
-                    })?;
+                Expr::InList(list) if list.list.len() == KEPT => {
+                    operands.push(only_column(&list.expr));
                 }
                 _ => {}
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
-        let [operand] = operands.as_slice() else { return Ok(false) };
-        Ok(columns.iter().filter(|column| *column == operand).count() == 1)
+        let [Some(operand)] = operands.as_slice() else { return Ok(None) };
+        let is_alone = columns.iter().filter(|column| *column == operand).count() == 1;
+        Ok(is_alone.then(|| operand.clone()))
     }
 
-    /// The simplified expression with all values; none where the list is not what it was.
-    pub(super) fn put_back(&self, expr: Expr) -> Result<Option<Expr>, DataFusionError> {
+    /// The simplified expression with all values in the list about a column; none where that is not what it was.
+    pub(super) fn put_back(&self, expr: Expr, column: &Column) -> Result<Option<Expr>, DataFusionError> {
         let mut found = 0;
         let expr = expr.transform(|node| {
             let Expr::InList(list) = node else { return Ok(Transformed::no(node)) };
-            Ok(match self.all(&list) {
+            let is_it = list.list.len() == KEPT && only_column(&list.expr).as_ref() == Some(column);
+            let all = if is_it { self.all(&list) } else { None };
+            Ok(match all {
                 Some(all) => {
                     found += 1;
                     Transformed::yes(Expr::InList(InList { list: all, ..list }))
@@ -110,13 +106,12 @@ impl LongList {
         let shown = list.list.iter().map(literal).collect::<Option<Vec<_>>>()?;
         let data_type = shown.first()?.data_type();
         let all = self.values.scalars(&data_type)?;
-        let ends = all.iter().take(ENDS).chain(all.iter().skip(all.len() - ENDS));
-        (shown.len() == 2 * ENDS && ends.eq(&shown))
-            .then(|| all.into_iter().map(|value| Expr::Literal(value, None)).collect())
+        let ends = all.iter().take(KEPT_AT_EACH_END).chain(all.iter().skip(all.len() - KEPT_AT_EACH_END));
+        (ends.eq(&shown)).then(|| all.into_iter().map(|value| Expr::Literal(value, None)).collect())
     }
 }
 
-impl Values {
+impl ListValues {
     /// Values up to the closing bracket, and the text after it.
     fn read(inside: &str) -> Option<(Self, &str)> {
         let is_text = inside.trim_start().starts_with('\'');
@@ -169,7 +164,7 @@ impl Values {
     /// The values that stay, as SQL.
     fn ends(&self) -> String {
         let mut shown = String::new();
-        let at_ends = |at: &usize| *at < ENDS || *at >= self.len() - ENDS;
+        let at_ends = |at: &usize| *at < KEPT_AT_EACH_END || *at >= self.len() - KEPT_AT_EACH_END;
         for at in (0..self.len()).filter(at_ends) {
             let comma = if at == 0 { "" } else { ", " };
             // Writing to a string does not fail.
@@ -198,6 +193,12 @@ impl Values {
             _ => None,
         }
     }
+}
+
+/// The only column of an expression.
+fn only_column(expr: &Expr) -> Option<Column> {
+    let mut columns = expr.column_refs().into_iter();
+    columns.next().filter(|_| columns.next().is_none()).cloned()
 }
 
 /// A whole number in a type that has it.

@@ -200,11 +200,13 @@ impl Expression {
             .build();
         let simplifier = ExprSimplifier::new(context);
         expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;
-        if let Some(list) = list
-            && !list.is_alone(&expr).map_err(fail)?
-        {
-            return Ok(None);
-        }
+        let list = match list {
+            Some(list) => match list.column(&expr).map_err(fail)? {
+                Some(column) => Some((list, column)),
+                None => return Ok(None),
+            },
+            None => None,
+        };
         expr = times::rewrite(expr, &df_schema, &simplifier).map_err(fail)?;
         if predicate && expr.get_type(df_schema.as_ref()).map_err(fail)? != DataType::Boolean {
             return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
@@ -214,8 +216,8 @@ impl Expression {
         }
         expr = lists::simplify(expr, &simplifier).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
-        if let Some(list) = list {
-            let Some(whole) = list.put_back(expr).map_err(fail)? else { return Ok(None) };
+        if let Some((list, column)) = list {
+            let Some(whole) = list.put_back(expr, &column).map_err(fail)? else { return Ok(None) };
             expr = whole;
         }
         Self::bind(sql, schema, &expr).map(Some).map_err(fail)

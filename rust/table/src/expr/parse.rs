@@ -85,7 +85,10 @@ impl<'a> Text<'a> {
             _ => false,
         };
         repeats::check(&tokens)?;
-        let operators = tokens.iter().filter(|t| !flat(&t.token)).count();
+        let solid: Vec<&Token> =
+            tokens.iter().map(|t| &t.token).filter(|t| !matches!(t, Token::Whitespace(_))).collect();
+        let signs = solid.windows(3).filter(|three| is_signed_item(three)).count();
+        let operators = tokens.iter().filter(|t| !flat(&t.token)).count() - signs;
         Ok(Self { sql, operators, tokens })
     }
 
@@ -124,6 +127,11 @@ impl<'a> Text<'a> {
         });
         Ok(expr)
     }
+}
+
+/// Whether it is a number with a sign in a list.
+fn is_signed_item(three: &[&Token]) -> bool {
+    matches!(three, [Token::Comma | Token::LParen, Token::Minus, Token::Number(..)])
 }
 
 fn syntax_error(sql: &str, error: &dyn std::fmt::Display) -> Error {

@@ -475,6 +475,8 @@ fn long_lists_mean_what_short_ones_do() {
         built.map(Option::unwrap)
     };
     let (numbers, texts) = (values(1, false), values(1, true));
+    // What simplification makes a list of the values that stay.
+    let ends = [1, 4, 7, 10, 259, 262, 265, 268].map(|value| format!("Big = {value}")).join(" OR ");
     // A filter, and whether its list is cut out.
     let cases = [
         (format!("id IN ({numbers})"), true),
@@ -487,12 +489,11 @@ fn long_lists_mean_what_short_ones_do() {
         (format!("Big IN ({}, {})", i64::MIN, numbers), true),
         (format!("Big IN ({}, {})", u64::MAX, numbers), false),
         (format!("f IN ({numbers})"), false),
-        (format!("s IN ({numbers})"), false),
         (format!("dec IN ({numbers})"), false),
         (format!("_rowid IN ({numbers})"), true),
         (format!("s IN ({texts}, 'it''s', 'ü')"), true),
         (format!("ls IN ('n7', {texts})"), true),
-        (format!("dic IN ('k1', {texts})"), false),
+        (format!("dic IN ('k1', {texts}) AND id < 5"), false),
         (format!("s NOT IN ({texts})"), true),
         (format!("st.a IN ({numbers})"), true),
         (format!("`x y` IN ({numbers}) AND `x y` <> 7"), false),
@@ -507,7 +508,15 @@ fn long_lists_mean_what_short_ones_do() {
         (format!("id IN ({numbers}, 2 + 2)"), false),
         (format!("s = 'id IN ({numbers})'"), false),
         (format!("s = \"id IN ({numbers})\" OR id IN (1)"), false),
-        (format!("id IN ({numbers}) -- all"), false),
+        (format!("id IN ({numbers}) -- all"), true),
+        (format!("CASE WHEN false THEN id IN ({numbers}) ELSE {ends} END"), false),
+        (
+            format!("coalesce(true, id IN ({numbers})) AND CASE WHEN s IS NULL THEN false ELSE ({ends}) END"),
+            false,
+        ),
+        (format!("s <> $$x IN ({numbers})$$ AND id IN (1, 4, 7, 10, 259, 262, 265, 268)"), false),
+        (format!("s <> $q$x IN ({numbers})$q$ AND id IN (1, 4, 7, 10, 259, 262, 265, 268)"), false),
+        (format!("/* all */ id IN ({numbers})"), false),
         (format!("5 IN ({numbers})"), false),
         (format!("CASE WHEN id IN ({numbers}) THEN b ELSE NOT b END"), true),
         (format!("id IN ({})", "7, ".repeat(90) + "7"), false),

@@ -39,8 +39,7 @@ pub(super) struct FragmentPart {
     fragment: FragmentId,
     bytes: u64,
     rows: Range<u64>,
-    /// Of the fragment.
-    live: u64,
+    live_rows: u64,
 }
 
 impl FragmentPart {
@@ -49,19 +48,20 @@ impl FragmentPart {
             0 => fragment.physical_rows.saturating_mul(ROW_BYTES),
             bytes => bytes,
         };
-        let live = fragment.live_rows();
-        Self { fragment: fragment.id, bytes, rows: 0..live, live }
+        let live_rows = fragment.live_rows();
+        Self { fragment: fragment.id, bytes, rows: 0..live_rows, live_rows }
     }
 
-    /// Only the rows at some positions.
+    /// Of a whole fragment, only the rows at some positions.
     pub(super) fn at(self, rows: Range<u64>) -> Self {
-        let share = u128::from(self.bytes) * u128::from(rows.end - rows.start) / u128::from(self.live.max(1));
+        let count = rows.end.saturating_sub(rows.start);
+        let share = u128::from(self.bytes) * u128::from(count) / u128::from(self.live_rows.max(1));
         Self { bytes: u64::try_from(share).unwrap_or(self.bytes), rows, ..self }
     }
 
     /// All of them, or only some.
     fn slice(&self, rows: Range<u64>) -> FragmentSlice {
-        let is_all = rows == (0..self.live);
+        let is_all = rows == (0..self.live_rows);
         FragmentSlice { fragment: self.fragment, rows: (!is_all).then_some(rows) }
     }
 }
@@ -136,7 +136,8 @@ mod tests {
 
     fn parts(sizes: &[(u64, u64)]) -> Vec<FragmentPart> {
         let ids = (0..).map(FragmentId);
-        let part = |(fragment, &(bytes, live))| FragmentPart { fragment, bytes, rows: 0..live, live };
+        let part =
+            |(fragment, &(bytes, live_rows))| FragmentPart { fragment, bytes, rows: 0..live_rows, live_rows };
         ids.zip(sizes).map(part).collect()
     }
 

@@ -177,7 +177,7 @@ impl PartialEq for TaskResult {
 }
 
 impl Dataset {
-    /// Divides work on this version into tasks.
+    /// Divides work on this version into tasks; [`Dataset::plan_scan_job`] divides scans by their filter as well.
     ///
     /// Errors: `InvalidInput` or `NotFound` for what is wrong with the work, before any task runs; `InvalidInput` for a
     /// division into nothing.
@@ -216,26 +216,20 @@ impl Dataset {
     }
 
     /// Divides a scan of this version. Fragments whose statistics say that the filter matches none of their rows are in
-    /// no task, and rows before the first and after the last that it can match are not counted.
+    /// no task, and rows before the first and after the last that it can match are in none either.
     ///
-    /// Errors: those of [`Dataset::plan_job`]; what reading statistics gives.
+    /// Errors: those of [`Dataset::plan_job`]. Where statistics cannot be read, a task reads the whole fragment.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn plan_scan_job(&self, work: Arc<ScanWork>, division: Division) -> Result<JobPlan> {
-        let spans = match &work.filter {
-            Some(filter) => {
-                let predicate = scan::predicate(self.snapshot(), filter, work.options(None)?.blobs)?;
-                scan::spans(self.snapshot(), predicate).await?
-            }
-            None => None,
-        };
-        let work = Work::Scan(work);
-        let Some(spans) = spans else { return self.plan_job(work, division) };
+        let whole = self.plan_job(Work::Scan(Arc::clone(&work)), division)?;
+        let Some(filter) = &work.filter else { return Ok(whole) };
+        let predicate = scan::predicate(self.snapshot(), filter, work.options(None)?.blobs)?;
+        let Some(spans) = scan::spans(self.snapshot(), predicate).await? else { return Ok(whole) };
         let fragments = self.manifest().fragments.summaries();
         let parts =
             fragments.filter_map(|part| Some(FragmentPart::of(part).at(spans.get(&part.id)?.clone())));
-        let tasks = Some(divide::divide(parts, division, work.unit())?);
-        work.check(self)?;
-        Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
+        let tasks = Some(divide::divide(parts, division, whole.work.unit())?);
+        Ok(JobPlan { tasks, ..whole })
     }
 
     /// Divides a compaction of this version: a task for the fragments that go together. Errors: those of

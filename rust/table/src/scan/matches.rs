@@ -28,7 +28,7 @@ const TASKS_IN_FLIGHT: usize = 4;
 const FRAGMENTS_OF_A_TASK: usize = 64;
 /// Rows of a task, unless its only fragment has more.
 const ROWS_OF_A_TASK: u64 = 1 << 20;
-/// Fragments whose statistics are looked at before a job is divided: with some files at a time that is a second.
+/// Fragments whose files are opened, at most, before a job is divided.
 const FRAGMENTS_OF_SPANS: usize = 1 << 10;
 /// Bytes of a row of filter columns, roughly.
 const FILTER_ROW_BYTES: u64 = 64;
@@ -119,10 +119,8 @@ impl Search {
     }
 
     /// What [`spans`] says of a fragment with so many live rows before it. Blocks on the store.
-    fn span(&self, id: FragmentId, before: u64) -> Result<Option<Range<u64>>> {
-        let fragment = self.snapshot.manifest.fragment(id).cloned();
-        let fragment = fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
-        let (rows, live) = (fragment.physical_rows, fragment.live_rows());
+    fn span(&self, fragment: Arc<Fragment>, before: u64) -> Result<Option<Range<u64>>> {
+        let (deleted, live) = (fragment.deleted_rows(), fragment.live_rows());
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), fragment, before);
         if self.filter.opens_files() {
             let fields = &self.input.fields;
@@ -134,7 +132,7 @@ impl Search {
             Some(found) => {
                 let Range { start, end } = found.span();
                 // As many rows may be deleted before a row as are deleted in all.
-                Some(start.saturating_sub(rows - live)..live.min(end))
+                Some(start.saturating_sub(deleted)..live.min(end))
             }
         })
     }
@@ -222,28 +220,44 @@ pub(super) async fn matches_with(
     Ok(found)
 }
 
-/// Positions among the live rows of each fragment between which all rows are that a filter can match, as far as
-/// statistics and lineage say; a fragment without such rows is left out. `None` where that would be a look at too many
-/// files.
-///
-/// Errors: what reading statistics gives.
+/// For each fragment the smallest range of positions among its live rows that is known to have every row that the filter
+/// can match, by statistics and lineage; fragments without such rows are left out. All rows where statistics cannot be
+/// read. `None` if too many files would be opened, or if the filter depends on the time.
 pub(crate) async fn spans(
     snapshot: &Arc<Snapshot>,
     predicate: Expression,
 ) -> Result<Option<BTreeMap<FragmentId, Range<u64>>>> {
     let all = &snapshot.manifest.fragments;
     let search = Arc::new(Search::new(Arc::clone(snapshot), predicate)?);
-    if !search.filter.prunes() || (search.filter.opens_files() && all.len() > FRAGMENTS_OF_SPANS) {
+    if !search.filter.prunes() || depends_on_time(search.filter.predicate.sql()) {
+        return Ok(None);
+    }
+    let wanted: Option<BTreeSet<FragmentId>> = match narrow::narrows(snapshot, &search.filter.predicate) {
+        true => {
+            let (snapshot, search) = (Arc::clone(snapshot), Arc::clone(&search));
+            let found = blocking(move || narrow::fragments(&snapshot, &search.filter.predicate)).await?;
+            found.map(|found| found.into_iter().collect())
+        }
+        false => None,
+    };
+    let count = wanted.as_ref().map_or(all.len(), BTreeSet::len);
+    if search.filter.opens_files() && count > FRAGMENTS_OF_SPANS {
         return Ok(None);
     }
     let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
-    let found = futures::stream::iter(tasks(all.live_rows(), None, together))
+    let found = futures::stream::iter(tasks(all.live_rows(), wanted.as_ref(), together))
         .map(|task| {
             let search = Arc::clone(&search);
             blocking(move || {
                 let mut found = Vec::with_capacity(task.len());
                 for (id, before) in task {
-                    found.extend(search.span(id, before)?.map(|span| (id, span)));
+                    let fragment = search.snapshot.manifest.fragment(id).cloned();
+                    let fragment =
+                        fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
+                    let all = 0..fragment.live_rows();
+                    // A task says what is wrong with a file.
+                    let span = search.span(fragment, before).unwrap_or(Some(all));
+                    found.extend(span.map(|span| (id, span)));
                 }
                 Ok(futures::stream::iter(found.into_iter().map(Ok)))
             })
@@ -253,6 +267,12 @@ pub(crate) async fn spans(
         .try_collect()
         .await?;
     Ok(Some(found))
+}
+
+/// Whether a filter may have another meaning later: tasks plan it again.
+fn depends_on_time(sql: &str) -> bool {
+    let sql = sql.to_lowercase();
+    ["now", "current_", "today"].iter().any(|name| sql.contains(name))
 }
 
 /// Errors: `InvalidInput` for two parts of one fragment.
