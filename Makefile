@@ -248,7 +248,7 @@ audit: .build/audit/.installed | toolchain
 
 .PHONY: bench
 bench: export PYTHONPATH = $(CURDIR)/.build/shipped
-bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.bench
+bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.bench $(VENV)/.java
 	for script in commits datafile large_values rows growth indices nearest vectors checksums object_store command_line start; do \
 		$(PY) benches/python/$$script.py --results benches/results || exit 1; done
 	for script in merge_large stream_pace; do JAVA_HOME="$$(cat $(VENV)/.java)" \

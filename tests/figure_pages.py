@@ -39,6 +39,7 @@ BENCHES = (
     "stream_pace",
 )
 """Those of `benches/README.md`."""
+SIZED = ("datafile", "rows", "indices", "checksums", "vectors", "large_values", "connector")
 SPARK_CASES = (
     "read",
     "column",
@@ -78,6 +79,7 @@ ALSO = {
     "vectors": ("faiss-cpu",),
     "object_store": ("moto",),
     "command_line": ("moto",),
+    "start": ("pylance", "pyarrow"),
     **dict.fromkeys(("connector", "merge_large", "stream_pace"), ("pyspark", "pyarrow")),
     "parquet": ("pyarrow",),
     "cold": ("pyarrow",),
@@ -135,7 +137,7 @@ def caption(found: dict[str, Any], medians: str = "medians of {rounds}") -> str:
         f"{machine['cores']} cores ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB",
         f"{machine['system']}, {machine['file_system']}, Python {versions['python']}",
         *sizes(found),
-        medians.format(rounds=found["rounds"]),
+        medians.format(rounds=found["rounds"]) if found["rounds"] > 1 else "one run",
         f"load {min(loads):.1f} to {max(loads):.1f}",
     ]
     return f"{'; '.join(parts)}.\n"
@@ -143,13 +145,9 @@ def caption(found: dict[str, Any], medians: str = "medians of {rounds}") -> str:
 
 def sizes(found: dict[str, Any]) -> list[str]:
     """How large the tables are, where claims do not say it."""
-    if found["group"] not in BENCHES:
+    if found["group"] not in SIZED:
         return []
-    shown = {
-        name: " and ".join(f"{count:,g}" for count in (size if isinstance(size, list) else [size]))
-        for name, size in found["size"].items()
-    }
-    return [", ".join(f"{counts} {name}" for name, counts in shown.items())] if shown else []
+    return [", ".join(f"{count:,} {name}" for name, count in found["size"].items())]
 
 
 def group_part(found: dict[str, Any]) -> str:

@@ -121,11 +121,12 @@ def measure(server: LateServer, delay: float, limit: float, rounds: int) -> dict
                 raise AssertionError(f"{side}: found {answer:,} rows or bytes, expected {expected[side]:,}")
             times[side].append(seconds)
             requests[side] = server.traffic().methods
+    size = sum(sizes["pennon"].values()) / FILES / MEGABYTE
     how = f"at most {limit:g} MB/s an answer" if limit else "as quickly as the server can"
     return loaded(
         {
             "name": f"bandwidth, {delay:g}, {limit:g}",
-            "claim": f"scan of {FILES} files of {sum(sizes['pennon'].values()) / FILES / MEGABYTE:.0f} MB, {how}",
+            "claim": f"scan of {FILES} files of {size:.0f} MB, {delay:g} ms, {how}",
             "store": f"S3 with {delay:g} ms",
             "absent": {},
             "seconds": times,

@@ -16,7 +16,7 @@ from typing import Any
 
 import lance
 import pennon
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 POLICIES = {"pennon": "metadata", "off": "off", "pages": "pages"}
 
@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     options = parser.parse_args()
+    check_whole(parser, options)
     record, results = Record(), []
     with tempfile.TemporaryDirectory() as directory:
         uri = str(Path(directory) / "table")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from growth_tables import many_fragments, many_versions
 from late_store import BUCKET, QUICK, LateServer, running
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 COMMANDS: dict[str, list[str]] = {
     "log -n 10": ["log", "TABLE", "-n", "10"],
@@ -69,13 +69,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="commands that begin like this, with commas")
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     options = parser.parse_args()
+    check_whole(parser, options)
     chosen = {what: words for what, words in COMMANDS.items() if what.startswith(tuple(options.only.split(",")))}
     record = Record()
     sides = {
         "fragments": f"{options.fragments:,} fragments",
-        "fragments_s3": f"the same, S3 at {options.delay} ms",
+        "fragments_s3": f"{options.fragments:,} fragments, S3",
         "versions": f"{options.versions:,} versions",
-        "versions_s3": f"the same, S3 at {options.delay} ms",
+        "versions_s3": f"{options.versions:,} versions, S3",
     }
     taken: dict[str, dict[str, list[float]]] = {what: {} for what in chosen}
     counts: dict[str, dict[str, dict[str, int]]] = {what: {} for what in chosen}
@@ -99,7 +100,12 @@ def main() -> None:
                 counts[what][f"{name}_s3"] = {"requests": server.traffic().requests}
     results = []
     for what in chosen:
-        case = {"name": what, "claim": f"`{what}`", "store": "processes of their own", "absent": {}}
+        case = {
+            "name": what,
+            "claim": f"`{what}`",
+            "store": f"processes of their own; S3 with {options.delay} ms",
+            "absent": {},
+        }
         results.append(loaded(case | {"seconds": taken[what], "counts": counts[what]}))
         print(line(results[-1]))
     size = {"fragments": options.fragments, "versions": options.versions, "milliseconds": options.delay}

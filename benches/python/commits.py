@@ -22,7 +22,7 @@ from pathlib import Path
 
 import lance
 import pennon
-from side_by_side import MODULES, Case, compare, options, parser, sampled, small, table_of_fragments
+from side_by_side import MODULES, Case, compare, options, parsed, parser, sampled, small, table_of_fragments
 
 DELETERS = 8
 
@@ -103,13 +103,6 @@ def committing(root: Path, sizes: list[int]) -> Iterator[Case]:
         ):
             actions = {side: lambda s=side, a=action: a(s) for side in MODULES}
             yield Case("commit", f"{claim}, {size:,} fragments", actions, repeat=3, answer=committed)
-        print_manifest_bytes(uris, size)
-
-
-def print_manifest_bytes(uris: dict[str, str], size: int) -> None:
-    newest = {side: min(Path(uri, "_versions").glob("1*.manifest")).stat().st_size for side, uri in uris.items()}
-    sizes = ", ".join(f"{side} {count:,}" for side, count in newest.items())
-    print(f"    bytes of the newest manifest, {size:,} fragments: {sizes}")
 
 
 def racing(root: Path) -> Iterator[Case]:
@@ -146,7 +139,7 @@ def racing(root: Path) -> Iterator[Case]:
 def main() -> int:
     arguments = parser(__doc__, ("commit", "open", "versions", "race"), 0)
     arguments.add_argument("--fragments", type=int, nargs="+", default=[10, 1_000, 10_000])
-    args = arguments.parse_args()
+    args = parsed(arguments)
     parts = [
         ({"commit"}, lambda root: committing(root, args.fragments)),
         ({"open"}, lambda root: opening(root, [*args.fragments, 100_000])),

@@ -1,9 +1,9 @@
 """Data files against the reference: scans, deletions, filters, writes, sizes, takes. `memory.py` has their memory.
 
-Each claim about reading is made three times: each side from files that it wrote itself, both from files that the
-reference wrote, and both from files that Pennon wrote.
+Each claim about reading is made two times: each side from files that it wrote itself, and both from files that the
+reference wrote.
 
-    python benches/python/datafile.py [--rounds 5] [--rows 10000000] [--only scan,take] [--results FOLDER]
+    python benches/python/datafile.py [--rounds 5] [--rows 5000000] [--only scan,take] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import lance
 import numpy as np
 import pyarrow as pa
-from side_by_side import MODULES, Case, compare, drain, options, parser, sampled, texts
+from side_by_side import MODULES, Case, compare, drain, options, parsed, parser, sampled, texts
 
 GROUPS = ["scan", "vector", "delete", "filter", "write", "take"]
 MEGABYTE = 1 << 20
@@ -51,14 +51,13 @@ def written(root: Path, name: str, data: pa.Table, **settings: object) -> dict[s
 
 
 def readers(uris: dict[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Open tables for the three ways of reading."""
+    """Open tables for both ways of reading."""
     own = {side: module.dataset(uris[side]) for side, module in MODULES.items()}
     yield "own files", own
-    for writer, label in (("pylance", "the reference's files"), ("pennon", "Pennon's files")):
-        yield label, {side: module.dataset(uris[writer]) for side, module in MODULES.items()}
+    yield "files of `pylance`", {side: module.dataset(uris["pylance"]) for side, module in MODULES.items()}
 
 
-def three_ways(
+def both_ways(
     group: str,
     claim: str,
     uris: dict[str, str],
@@ -66,7 +65,7 @@ def three_ways(
     repeat: int = 1,
     **scan: object,
 ) -> Iterator[Case]:
-    """The claim for the three ways of reading: a take of other rows at every call, or a scan."""
+    """The claim for both ways of reading: a take of other rows at every call, or a scan."""
     for label, opened in readers(uris):
         if takes is None:
             sides = {side: lambda d=dataset: drain(d, **scan) for side, dataset in opened.items()}
@@ -91,7 +90,7 @@ def scanning(root: Path, rows: int) -> Iterator[Case]:
     for name, values in columns(rows).items():
         data = pa.table({"v": values})
         uris = written(root, "scan", data)
-        yield from three_ways("scan", f"scan {name}", uris)
+        yield from both_ways("scan", f"scan {name}", uris)
         case = writing(root, name, data)
         case.counts.update({side: {"MB": round(size(uri) / MEGABYTE, 1)} for side, uri in uris.items()})
         yield case
@@ -114,10 +113,10 @@ def writing(root: Path, name: str, data: pa.Table) -> Case:
 def vector_cases(root: Path, rows: int) -> Iterator[Case]:
     data = vectors(rows)
     uris = written(root, "vectors", data)
-    yield from three_ways("vector", f"scan {rows:,} x float32[128]", uris)
+    yield from both_ways("vector", f"scan {rows:,} x float32[128]", uris)
     rng = np.random.default_rng(3)
     picks = [rng.choice(rows, 1000, replace=False).tolist() for _ in range(16)]
-    yield from three_ways("vector", "take 1,000 random vectors", uris, picks, 3)
+    yield from both_ways("vector", "take 1,000 random vectors", uris, picks, 3)
     case = writing(root, f"{rows:,} x float32[128]", data)
     yield Case("vector", case.claim, case.sides, answer=case.answer)
 
@@ -134,7 +133,7 @@ def deleting(root: Path, rows: int) -> Iterator[Case]:
         uris = written(root, "deleted", data)
         for side, uri in uris.items():
             MODULES[side].dataset(uri, **options(side)).delete(predicate)
-        yield from three_ways("delete", f"scan with {claim} deleted", uris)
+        yield from both_ways("delete", f"scan with {claim} deleted", uris)
         for uri in uris.values():
             shutil.rmtree(uri)
 
@@ -159,7 +158,7 @@ def filtering(root: Path, rows: int) -> Iterator[Case]:
         ("on the creating version that keeps 5 %", "_row_created_at_version > 1", "s"),
         ("on the updating version that keeps none", "_row_last_updated_at_version > 5", "s"),
     ):
-        yield from three_ways("filter", f"filter {claim}", uris, filter=predicate, columns=["id", "f", text])
+        yield from both_ways("filter", f"filter {claim}", uris, filter=predicate, columns=["id", "f", text])
 
 
 def taking(root: Path, rows: int) -> Iterator[Case]:
@@ -176,11 +175,11 @@ def taking(root: Path, rows: int) -> Iterator[Case]:
     ):
         picks = [rng.choice(rows, size=min(count, rows)).tolist() for _ in range(64)]
         claim = f"take {what} of three columns, handle open"
-        yield from three_ways("take", claim, uris, picks, repeat)
+        yield from both_ways("take", claim, uris, picks, repeat)
 
 
 def main() -> int:
-    args = parser(__doc__, GROUPS, rows=10_000_000).parse_args()
+    args = parsed(parser(__doc__, GROUPS, rows=5_000_000))
     compare(
         args,
         "datafile",

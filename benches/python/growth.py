@@ -1,7 +1,7 @@
 """What operations cost on tables of many fragments, many versions and many moved rows, against the reference.
 
     python benches/python/growth.py [--rounds 3] [--only fragments,versions,moved] [--operations open,delete]
-        [--fragments 1000 10000] [--versions 10 1000] [--moved 2000000] [--large] [--timeout 60]
+        [--fragments 10000] [--versions 1000] [--moved 1000000] [--large] [--timeout 60]
         [--results FOLDER]
 
 `--large` is 10^3 to 10^6 fragments, 10 to 10^5 versions and 20 M rows, of which 9 M moved: that takes an hour. Put
@@ -43,7 +43,7 @@ from growth_tables import (
     rows,
 )
 from memory import MEGABYTE, peak, resident
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 SIDES = {"pennon": "pennon", "pylance": "lance"}
 SESSION_BYTES = 8 << 30
@@ -323,13 +323,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(GROUPS), help="groups, with commas")
     parser.add_argument("--operations", help="operations, with commas; all if not given")
-    parser.add_argument("--fragments", type=int, nargs="+", default=[10**3, 10**4])
-    parser.add_argument("--versions", type=int, nargs="+", default=[10, 10**3])
-    parser.add_argument("--moved", type=int, nargs="+", default=[2_000_000], help="rows, of which 45 %% moved")
+    parser.add_argument("--fragments", type=int, nargs="+", default=[10**4])
+    parser.add_argument("--versions", type=int, nargs="+", default=[10**3])
+    parser.add_argument("--moved", type=int, nargs="+", default=[1_000_000], help="rows, of which 45 %% moved")
     parser.add_argument("--large", action="store_true", help="all sizes")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a process")
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     args = parser.parse_args()
+    check_whole(parser, args)
     sizes = LARGE if args.large else {group: getattr(args, group) for group in GROUPS}
     record, results = Record(), []
     for group in args.only.split(","):
@@ -341,8 +342,6 @@ def main() -> int:
                 begin = time.perf_counter()
                 make(str(root / "table"), size)
                 print(f"{size:,} {group}: made in {time.perf_counter() - begin:.1f} s", flush=True)
-                header = ("ms Pennon", "pylance", "ratio", "MB Pennon", "pylance")
-                print(f"{'':<48}" + "".join(f"{title:>12}" for title in header))
                 for name in [name for name in operations if name in wanted]:
                     results.append(compare(group, name, str(root / "table"), size, args.rounds, args.timeout))
                     print(line(results[-1]), flush=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rows import linked, opened
-from side_by_side import MODULES, Case, compare, parser
+from side_by_side import MODULES, Case, compare, parsed, parser
 
 GROUPS = ("stable row ids", "addresses")
 KINDS = {"k": "BTREE", "s": "BTREE", "c": "BITMAP"}
@@ -134,7 +134,7 @@ def updates(root: Path, rows: int, plain: str, indexed: dict[str, str], group: s
 
 
 def main() -> None:
-    args = parser(__doc__, GROUPS, rows=5_000_000).parse_args()
+    args = parsed(parser(__doc__, GROUPS, rows=5_000_000))
     parts = [({group}, lambda root, group=group: cases(root, args.rows, group)) for group in GROUPS]
     compare(args, "indices", "Scalar indices", parts)
 

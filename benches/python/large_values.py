@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from memory import peak, resident
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 GROUPS = ["binary", "cell", "dictionary", "list"]
 SIDES = {"pennon": "pennon", "pylance": "lance"}
@@ -152,10 +152,11 @@ def main() -> int:
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--bytes", type=int, default=1_500_000_000)
+    parser.add_argument("--bytes", type=int, default=600_000_000)
     parser.add_argument("--only", default=",".join(GROUPS), help="groups of cases, by name")
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     args = parser.parse_args()
+    check_whole(parser, args)
     record, results = Record(), []
     for case, (group, _, steps) in CASES.items():
         if group not in args.only.split(","):

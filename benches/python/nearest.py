@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from rows import opened
-from side_by_side import MODULES, Case, compare, parser
+from side_by_side import MODULES, Case, compare, parsed, parser
 
 DIMENSION = 128
 TYPES = {"float16": "f2", "float32": "f4", "float64": "f8"}
@@ -53,7 +53,7 @@ def cases(root: Path, rows: int, name: str) -> Iterator[Case]:
 
 
 def main() -> None:
-    args = parser(__doc__, TYPES, rows=200_000).parse_args()
+    args = parsed(parser(__doc__, TYPES, rows=200_000))
     parts = [({name}, lambda root, name=name: cases(root, args.rows, name)) for name in TYPES]
     compare(args, "nearest", "Nearest vectors without an index", parts)
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import bandwidth
 from late_store import BUCKET, LateServer, Traffic, running
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 ROWS = 200_000
 FRAGMENTS = 10
@@ -288,7 +288,7 @@ def compare(
     return loaded(
         {
             "name": f"{operation}, {delay:g}",
-            "claim": operation.replace("_", " "),
+            "claim": f"{operation.replace('_', ' ')}, {delay:g} ms",
             "store": f"S3 with {delay:g} ms",
             "absent": {},
             "seconds": times,
@@ -311,6 +311,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join([*OPERATIONS, "bandwidth"]), help="operations, with commas")
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     args = parser.parse_args()
+    check_whole(parser, args)
     record, results = Record(), []
     delays = [float(delay) for delay in args.delays.split(",")]
     operations = args.only.split(",")

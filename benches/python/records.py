@@ -6,6 +6,7 @@ after it. It may have `counts` of what each side needed besides time.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -121,6 +122,15 @@ def line(case: dict[str, Any]) -> str:
     for side, counts in case.get("counts", {}).items():
         found += [f"{side}: {value:g} {what}" for what, value in counts.items()]
     return f"{case['claim']:<80} {', '.join(found)}"
+
+
+def check_whole(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Refuse a part of a run, or one of another size, for the results that pages show."""
+    options = {name: value for name, value in vars(given).items() if name not in ("jar", "results")}
+    others = [name for name, value in options.items() if value != parser.get_default(name)]
+    if others and given.results is not None and given.results.resolve() == RESULTS:
+        shown = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        parser.error(f"the results of pages are those of whole runs: with {shown} give another folder")
 
 
 def save(folder: Path | None, found: dict[str, Any]) -> None:

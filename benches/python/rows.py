@@ -1,6 +1,6 @@
 r"""Changing rows, against the reference, in one run, in turns: a function for each claim.
 
-    python benches/python/rows.py [--rounds 5] [--rows 5000000] \
+    python benches/python/rows.py [--rounds 5] [--rows 2000000] \
         [--only update,loop,merge,partial,delete,compact,manifest,feed,history,memory] [--results FOLDER]
 
 Every run works on a copy of the table whose data files are links. `durability="os"` on Pennon's side, since the
@@ -131,7 +131,7 @@ def updates(uri: str, rows: int, rounds: int) -> None:
 
         turns(f"update of {share:.1%} of {rows:,} rows", uri, rounds, update)
         without = [once(addresses, update) for _ in range(rounds)]
-        note("the same without stable row ids", {"pennon": without})
+        note(f"update of {share:.1%} of {rows:,} rows, without stable row ids", {"pennon": without})
 
 
 def one_row_updates(uri: str, _rows: int, _rounds: int) -> None:
@@ -260,9 +260,9 @@ def feeds(uri: str, rows: int, rounds: int) -> None:
             when = f"{when} a compaction"
             for what in ("changes", "delta"):
                 seconds = {"pennon": found[what], "pylance": found["pylance"]}
-                note(f"`{what}`, of `pylance` `delta`, of {rows_found:,} rows, {when}", seconds)
+                note(f"{rows_found:,} changed rows by `{what}` (`pylance`: `delta`), {when}", seconds)
             note(f"`changes` with both images, {when}", {"pennon": found["both"]})
-            note(f"`changes` of as many rows of a table with a tenth, {when}", {"pennon": found["small"]})
+            note(f"as many rows of a table of {rows // 10:,} rows, {when}", {"pennon": found["small"]})
 
 
 def histories(uri: str, rows: int, rounds: int) -> None:
@@ -366,7 +366,7 @@ def child(side: str, uri: str, count: int, rows: int) -> None:
 
 
 def main() -> int:
-    from side_by_side import parser
+    from side_by_side import parsed, parser
 
     groups = {
         "update": updates,
@@ -379,7 +379,7 @@ def main() -> int:
         "feed": feeds,
         "history": histories,
     }
-    args = parser(__doc__, [*groups, "memory"], 5_000_000).parse_args()
+    args = parsed(parser(__doc__, [*groups, "memory"], 2_000_000))
     record = Record()
     wanted = set(args.only.split(","))
     root = Path(tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR")))

@@ -22,7 +22,7 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 MODULES = {"pennon": pennon, "pylance": lance}
 ROUNDS = 5
@@ -170,6 +170,13 @@ def parser(description: str | None, groups: Iterable[str], rows: int) -> argpars
     made.add_argument("--only", default=",".join(groups), help="groups of claims, by name")
     made.add_argument("--results", type=Path, help="a folder for a file with all samples")
     return made
+
+
+def parsed(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments of the process."""
+    args = made.parse_args()
+    check_whole(made, args)
+    return args
 
 
 def compare(

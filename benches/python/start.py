@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 PROGRAMS = {
     "python": ["-c", ""],
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     options = parser.parse_args()
+    check_whole(parser, options)
     record = Record()
     with tempfile.TemporaryDirectory() as folder:
         table = f"{folder}/table"
@@ -53,11 +54,11 @@ def main() -> None:
         found = [{what: measured(call) for what, call in calls.items()} for _ in range(options.rounds)]
     results = []
     for what in PROGRAMS:
-        case = {"name": what, "claim": f"`{what}`", "store": "seconds of a processor", "absent": {}}
+        case = {"name": what, "claim": f"`{what}`", "store": "processes of their own", "absent": {}}
         results.append(loaded(case | {"seconds": {"pennon": [each[what] for each in found]}}))
         print(line(results[-1]))
     found_of = record.of("start", "Processes that hardly do anything", (), {}, options.rounds)
-    save(options.results, found_of | {"sides": {"pennon": "seconds"}, "cases": results})
+    save(options.results, found_of | {"sides": {"pennon": "time of a processor"}, "cases": results})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Pennon's functions against the Lance project's own connector, on PySpark 3.5: one session, one table, in turns.
 
-    python benches/spark/connector.py --jar lance-spark-bundle-3.5_2.12-0.0.14.jar [--rows 2000000] [--rounds 5]
+    python benches/spark/connector.py lance-spark-bundle-3.5_2.12-0.0.14.jar [--rows 2000000] [--rounds 5]
         [--results FOLDER]
 
 Claims: reads at least as fast as the connector, a delete of 0.1 % at least twice as fast. The table is written
@@ -29,7 +29,7 @@ from pyspark_pennon import LanceTable, read, write
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 CATALOG = "com.lancedb.lance.spark.LanceNamespaceSparkCatalog"
 
@@ -71,11 +71,12 @@ def timed(run: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jar", type=Path, required=True)
+    parser.add_argument("jar", type=Path)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--results", type=Path, help="a folder for a file with all samples")
     arguments = parser.parse_args()
+    check_whole(parser, arguments)
     record, results = Record(), []
     with tempfile.TemporaryDirectory(prefix="pennon-connector-") as folder:
         root = Path(folder)

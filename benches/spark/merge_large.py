@@ -31,7 +31,7 @@ from pyspark_pennon import LanceTable
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 BATCH = 500_000
 
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--source", type=int, default=5_000_000)
     parser.add_argument("--results", type=Path, help="a folder for a file with what was found")
     arguments = parser.parse_args()
+    check_whole(parser, arguments)
     record = Record()
     count, source = arguments.rows, arguments.source
     spark = session()
@@ -131,7 +132,7 @@ def main() -> None:
         counts = {
             "shuffled MB": round(sum(stage["shuffleWriteBytes"] for stage in stages) / 1e6, 1),
             "shuffled rows": sum(stage["shuffleWriteRecords"] for stage in stages),
-            **{f"MB of an {kind}": round(peak / 1e6) for kind, peak in sorted(memory.peaks.items())},
+            **{f"MB, {kind}": round(peak / 1e6) for kind, peak in sorted(memory.peaks.items())},
         }
         claim = f"merge of {source:,} rows, half of them new, into {count:,}"
         case = {"name": "merge", "claim": claim, "store": "local disk", "absent": {}}

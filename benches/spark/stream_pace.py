@@ -10,6 +10,7 @@ a second; the time ends when the query has caught up, and the rows of both table
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import subprocess
@@ -24,7 +25,7 @@ from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
-from records import Record, line, loaded, save
+from records import Record, check_whole, line, loaded, save
 
 WRITER = """
 import sys, time, pennon, pyarrow as pa
@@ -34,7 +35,6 @@ started = time.perf_counter()
 for at in range(commits):
     time.sleep(max(0.0, started + at / rate - time.perf_counter()))
     table.insert(pa.table({"id": pa.array(range(10 * at, 10 * at + 10), pa.int64())}))
-print(time.perf_counter() - started)
 """
 
 
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--results", type=Path, help="a folder for a file with what was found")
     arguments = parser.parse_args()
+    check_whole(parser, arguments)
     record = Record()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("pennon-pace").config("spark.ui.enabled", "false")
@@ -57,22 +58,22 @@ def main() -> None:
         while not query.lastProgress:  # started
             time.sleep(0.1)
         call = [sys.executable, "-c", WRITER, first, str(arguments.commits), str(arguments.rate)]
-        process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(call)
         behind: list[float] = []
+        started = time.perf_counter()
         while process.poll() is None:
-            time.sleep(1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
             missing = pennon.dataset(first).count_rows() - pennon.dataset(second).count_rows()
             behind.append(missing / 10)
-        ended = time.perf_counter()
         total = 10 * arguments.commits
         while pennon.dataset(second).count_rows() < total and query.exception() is None:
             time.sleep(0.05)
-        caught_up = time.perf_counter() - ended
+        seconds = time.perf_counter() - started
         query.stop()
         assert query.exception() is None, query.exception()
         rows = pennon.dataset(second).to_table()["id"].to_pylist()
         assert sorted(rows) == list(range(total))
-        output, _ = process.communicate()
         batches = pennon.dataset(second).version - 1
     counts = {
         "batches": batches,
@@ -81,7 +82,7 @@ def main() -> None:
     }
     claim = f"{arguments.commits:,} commits, {arguments.rate:g} a second, then until the stream has them all"
     case = {"name": "pace", "claim": claim, "store": "local disk", "absent": {}}
-    case = loaded(case | {"seconds": {"pennon": [float(output) + caught_up]}, "counts": {"pennon": counts}})
+    case = loaded(case | {"seconds": {"pennon": [seconds]}, "counts": {"pennon": counts}})
     print(line(case))
     save(arguments.results, record.of("stream_pace", "A stream", (), {}, 1) | {"cases": [case]})
     spark.stop()
