@@ -20,7 +20,7 @@ _QUOTED = r"`(?:[^`]|``)+`"
 _NAME = rf"(?:{_QUOTED}|[^\W\d]\w*)"
 _PATH = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _EQUALITY = re.compile(rf"\s*({_PATH})\s*(<=>|==|=)\s*({_PATH})\s*")
-_UNCLEAR = re.compile(r"\b(?:or|between|case)\b|--|/\*|['\"]|\|\|", re.IGNORECASE)
+_UNCLEAR = re.compile(r"\b(?:or|between|case|select|with|true|false|null)\b|--|/\*|->|['\"\[]|\|\|", re.IGNORECASE)
 
 
 def equal_columns(condition: Column, target: DataFrame, source: DataFrame) -> Iterator[tuple[str, str, str]]:
@@ -63,7 +63,8 @@ def _written(text: str) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for part in _conjuncts(text):
         if equality := _EQUALITY.fullmatch(part):
-            found.append((equality[1], equality[2], equality[3]))
+            left, right = (".".join(re.findall(_NAME, equality[side])) for side in (1, 3))
+            found.append((left, equality[2], right))
         elif inner := re.fullmatch(r"\s*\((.*)\)\s*", part, re.DOTALL):
             found += _written(inner[1])
     return found
@@ -86,13 +87,15 @@ def _column(frame: DataFrame, column: Column) -> str | None:
     """The name of a column of the frame; None if the frame has none so called, or it is a part of another one."""
     from pyspark.errors import AnalysisException
 
-    parts = re.findall(_NAME, getattr(getattr(column, "_expr", None), "_unparsed_identifier", ""))
+    identifier = getattr(getattr(column, "_expr", None), "_unparsed_identifier", "")
+    # Spark takes names with spaces and others without quotes here; those are left out.
+    parts = re.findall(_NAME, identifier) if re.fullmatch(_PATH, identifier) else []
     if len(parts) > 2 or (len(parts) == 2 and _same(frame.columns, parts[0])):
         return None  # may be a field of a struct
     if not parts or not (name := _same(frame.columns, parts[-1])):
         return None
     try:
-        return name if len(frame.select(column).schema) == 1 else None
+        return name if [found.casefold() for found in frame.select(column).columns] == [name.casefold()] else None
     except AnalysisException:
         return None
 

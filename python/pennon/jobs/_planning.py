@@ -46,13 +46,14 @@ def plan_scan(
 ) -> JobPlan:
     """Divide a scan of one version. [Task.to_batches][pennon.jobs.Task.to_batches] gives the rows of a task.
 
+    Rows at the begin or end of a fragment that the filter cannot match, by statistics, are in no task.
+
     Parameters
     ----------
     table
         A dataset, whose version is read, or a URI.
     columns, filter, batch_size, batch_size_bytes, with_row_id, with_row_address, blob_handling
-        As in [LanceDataset.scanner][pennon.LanceDataset.scanner]. Begins and ends of fragments that the filter
-        cannot match, by statistics, are in no task.
+        As in [LanceDataset.scanner][pennon.LanceDataset.scanner].
     version
         The version to read where `table` is a URI; the newest by default.
     tasks
@@ -71,8 +72,7 @@ def plan_scan(
     --------
     >>> import pennon
     >>> from pennon import jobs
-    >>> data = {"a": [1, 2, 3]}
-    >>> table = pennon.write_dataset(data, "memory://job-scan", mode="overwrite", max_rows_per_file=2)
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://job-scan", mode="overwrite", max_rows_per_file=2)
     >>> plan = jobs.plan_scan(table, filter="a > 1")
     >>> sorted(a for task in plan.tasks for batch in task.to_batches() for a in batch["a"].to_pylist())
     [2, 3]
