@@ -80,6 +80,14 @@ def test_numbers_compare_as_those_of_the_reference() -> None:
     assert pickle.loads(pickle.dumps(ours.BFloat16(1.5))) == ours.BFloat16(1.5)
 
 
+def test_pickles_name_the_public_module() -> None:
+    tensors = ours.FixedShapeImageTensorType(pa.uint8(), (2, 2))
+    for value in (ours.BFloat16(1.5), ours.BFloat16Type(), ours.ImageURIType(), ours.EncodedImageType(), tensors):
+        pickled = pickle.dumps(value)
+        assert b"pennon.arrow._" not in pickled
+        assert pickle.loads(pickled) == value
+
+
 def test_bytes_of_a_number() -> None:
     for high in range(256):
         data = bytes([0x5A, high])

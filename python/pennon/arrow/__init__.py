@@ -72,5 +72,9 @@ def _pandas_type() -> Any:
     return __getattr__("PandasBFloat16Type")()
 
 
+# What is pickled names this module: of two threads that first import a module of it each, one waits for the other.
+for _class in (BFloat16, BFloat16Type, EncodedImageType, FixedShapeImageTensorType, ImageURIType):
+    _class.__module__ = __name__
+
 BFloat16Type.pandas_type = staticmethod(_pandas_type)
 _register([BFloat16Type(), ImageURIType(), EncodedImageType(), FixedShapeImageTensorType(pa.uint8(), (0,))])
