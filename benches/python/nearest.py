@@ -26,7 +26,8 @@ def vectors(rows: int, type: str, seed: int) -> Any:
 
 
 def found(table: Any, nearest: dict[str, Any], scan: dict[str, Any]) -> list[int]:
-    return table.to_table(columns=["id", "_distance"], nearest=nearest, **scan)["id"].to_pylist()
+    """The rows; of those that are almost as near either order is right."""
+    return sorted(table.to_table(columns=["id", "_distance"], nearest=nearest, **scan)["id"].to_pylist())
 
 
 def cases(root: Path, rows: int, name: str) -> Iterator[Case]:
