@@ -165,6 +165,28 @@ INDEXED: dict[str, Callable[[Any], object]] = {
     "ivf_pq": lambda table: nearest(table, "codes", refine_factor=4),
 }
 OPERATIONS |= INDEXED
+CLAIMS = {
+    "open": "open, count",
+    "open_at": "open at a version",
+    "take": "take 10 rows by position",
+    "take_ids": "take 3 rows by id",
+    "scan_column": "scan one column",
+    "scan_all": "scan everything",
+    "filter_point": "filter for one id",
+    "filter_range": "filter for a range of 100 ids",
+    "append": "append 10 rows",
+    "delete": "delete one row",
+    "update": "update one row",
+    "merge": "merge 20 rows",
+    "changes": "changes of the last 12 versions",
+    "compact": "compact ten fragments",
+    "cleanup": "clean up",
+    "versions": "list the versions",
+    "index_point": "one key by a B-tree",
+    "index_count": "count by a B-tree",
+    "ivf_flat": "ten nearest by IVF_FLAT",
+    "ivf_pq": "ten nearest by IVF_PQ, refined",
+}
 READS = {
     "open",
     "open_at",
@@ -288,7 +310,7 @@ def compare(
     return loaded(
         {
             "name": f"{operation}, {delay:g}",
-            "claim": f"{operation.replace('_', ' ')}, {delay:g} ms",
+            "claim": f"{CLAIMS[operation]}, {delay:g} ms",
             "store": f"S3 with {delay:g} ms",
             "absent": {},
             "seconds": times,
