@@ -275,8 +275,8 @@ mod tests {
     use super::*;
 
     /// Many values of each type that differ in all of their bytes, or in few; some are equal.
-    fn arrays(numbers: &[Option<u64>]) -> Vec<ArrayRef> {
-        let each = || numbers.iter().copied();
+    fn arrays(inputs: &[Option<u64>]) -> Vec<ArrayRef> {
+        let each = || inputs.iter().copied();
         let text = |number: Option<u64>| {
             number.map(|n| format!("user_{:03}{}", n % 7, "x".repeat((n % 11) as usize)))
         };
@@ -300,8 +300,8 @@ mod tests {
         ]
     }
 
-    fn check(numbers: &[Option<u64>]) {
-        for values in arrays(numbers) {
+    fn check(inputs: &[Option<u64>]) {
+        for values in arrays(inputs) {
             let found = sorted_indices(values.as_ref()).unwrap();
             let mut expected: Vec<u32> = (0..u32::try_from(values.len()).unwrap()).collect();
             let value = |at: &u32| (values.as_ref(), *at as usize);
@@ -312,8 +312,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_in_their_order(numbers in prop::collection::vec(prop::option::weighted(0.9, any::<u64>()), 0..60)) {
-            check(&numbers);
+        fn values_are_in_their_order(inputs in prop::collection::vec(prop::option::weighted(0.9, any::<u64>()), 0..60)) {
+            check(&inputs);
         }
     }
 

@@ -217,8 +217,8 @@ impl Expression {
         expr = lists::simplify(expr, &simplifier).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
         if let Some((list, column)) = list {
-            let Some(whole) = list.put_back(expr, &column).map_err(fail)? else { return Ok(None) };
-            expr = whole;
+            let Some(with_list) = list.put_back(expr, &column).map_err(fail)? else { return Ok(None) };
+            expr = with_list;
         }
         Self::bind(sql, schema, &expr).map(Some).map_err(fail)
     }

@@ -221,15 +221,15 @@ impl Dataset {
     /// Errors: those of [`Dataset::plan_job`]. Where statistics cannot be read, a task reads the whole fragment.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn plan_scan_job(&self, work: Arc<ScanWork>, division: Division) -> Result<JobPlan> {
-        let whole = self.plan_job(Work::Scan(Arc::clone(&work)), division)?;
-        let Some(filter) = &work.filter else { return Ok(whole) };
+        let plan = self.plan_job(Work::Scan(Arc::clone(&work)), division)?;
+        let Some(filter) = &work.filter else { return Ok(plan) };
         let predicate = scan::predicate(self.snapshot(), filter, work.options(None)?.blobs)?;
-        let Some(spans) = scan::spans(self.snapshot(), predicate).await? else { return Ok(whole) };
+        let Some(spans) = scan::spans(self.snapshot(), predicate).await? else { return Ok(plan) };
         let fragments = self.manifest().fragments.summaries();
         let parts =
             fragments.filter_map(|part| Some(FragmentPart::of(part).at(spans.get(&part.id)?.clone())));
-        let tasks = Some(divide::divide(parts, division, whole.work.unit())?);
-        Ok(JobPlan { tasks, ..whole })
+        let tasks = Some(divide::divide(parts, division, plan.work.unit())?);
+        Ok(JobPlan { tasks, ..plan })
     }
 
     /// Divides a compaction of this version: a task for the fragments that go together. Errors: those of
