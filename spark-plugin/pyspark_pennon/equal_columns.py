@@ -44,7 +44,8 @@ def _equalities(expression: Any) -> Iterator[tuple[Column, str, Column]]:
     from pyspark.sql import functions as fn
     from pyspark.sql.connect.column import Column as Made
 
-    name, arguments = getattr(expression, "_name", None), getattr(expression, "_args", ())
+    name = getattr(expression, "_name", None)
+    arguments: list[Any] = list(getattr(expression, "_args", []))
     if name == "and":
         for argument in arguments:
             yield from _equalities(argument)
