@@ -5,18 +5,11 @@
 
 use std::ops::Range;
 
-use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Date64Type, Decimal128Type, DurationMicrosecondType,
-    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
-    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, UInt32Array, cast::AsArray};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_array::{Array, UInt32Array};
+use arrow_schema::DataType;
 use pennon_core::{Error, Result};
 
-use crate::values::{Value, compare_at, value_at};
+use crate::values::{TypedValues, Value, compare_at, value_at};
 
 /// The sign of a number of 64 bits.
 const SIGN: u64 = 1 << 63;
@@ -53,88 +46,21 @@ impl SortKeys {
         self.prefix.is_empty() || ends(values).into_iter().all(|(_, at)| begins(at))
     }
 
-    /// The numbers of some values; any of nulls.
+    /// The numbers of some values; any of nulls. Those of types without an order are all alike.
     pub(crate) fn fill(&self, values: &dyn Array, at: Range<usize>, keys: &mut Vec<u64>) {
-        use DataType as T;
-        fn each<P: ArrowPrimitiveType>(
-            values: &dyn Array,
-            at: Range<usize>,
-            keys: &mut Vec<u64>,
-            key: impl Fn(P::Native) -> u64,
-        ) {
-            let values = values.as_primitive::<P>().values();
-            keys.extend(values.get(at).unwrap_or_default().iter().map(|value| key(*value)));
-        }
-        macro_rules! int {
-            ($type:ty) => {
-                each::<$type>(values, at, keys, |value| signed(i64::from(value)))
-            };
-        }
-        macro_rules! float {
-            ($type:ty) => {
-                each::<$type>(values, at, keys, |value| float(f64::from(value)))
-            };
-        }
-        let prefix = self.prefix.len();
-        let start = |bytes: &[u8]| first_bytes(bytes.get(prefix..).unwrap_or_default());
+        let (typed, prefix) = (TypedValues::of(values), self.prefix.len());
+        let is_unsigned = *values.data_type() == DataType::UInt64;
         keys.clear();
-        match values.data_type() {
-            T::Boolean => {
-                let values = values.as_boolean().values();
-                keys.extend(at.map(|at| u64::from(values.value(at))));
-            }
-            T::Int8 => int!(Int8Type),
-            T::Int16 => int!(Int16Type),
-            T::Int32 => int!(Int32Type),
-            T::Int64 => int!(Int64Type),
-            T::UInt8 => int!(UInt8Type),
-            T::UInt16 => int!(UInt16Type),
-            T::UInt32 => int!(UInt32Type),
-            T::UInt64 => each::<UInt64Type>(values, at, keys, |value| value),
-            T::Float16 => float!(Float16Type),
-            T::Float32 => float!(Float32Type),
-            T::Float64 => float!(Float64Type),
-            T::Utf8 => {
-                let texts = values.as_string::<i32>();
-                keys.extend(at.map(|at| start(texts.value(at).as_bytes())));
-            }
-            T::LargeUtf8 => {
-                let texts = values.as_string::<i64>();
-                keys.extend(at.map(|at| start(texts.value(at).as_bytes())));
-            }
-            T::Binary => {
-                let binaries = values.as_binary::<i32>();
-                keys.extend(at.map(|at| start(binaries.value(at))));
-            }
-            T::LargeBinary => {
-                let binaries = values.as_binary::<i64>();
-                keys.extend(at.map(|at| start(binaries.value(at))));
-            }
-            T::FixedSizeBinary(_) => {
-                let binaries = values.as_fixed_size_binary();
-                keys.extend(at.map(|at| start(binaries.value(at))));
-            }
-            T::Decimal128(..) => each::<Decimal128Type>(values, at, keys, |value| {
+        keys.extend(at.map(|at| match typed.get(at) {
+            None => 0,
+            Some(Value::Int(value)) if is_unsigned => u64::try_from(value).unwrap_or(0),
+            Some(Value::Int(value)) => {
                 let bound = if value < 0 { i64::MIN } else { i64::MAX };
                 signed(i64::try_from(value).unwrap_or(bound))
-            }),
-            T::Date32 => int!(Date32Type),
-            T::Date64 => int!(Date64Type),
-            T::Time32(TimeUnit::Second) => int!(Time32SecondType),
-            T::Time32(_) => int!(Time32MillisecondType),
-            T::Time64(TimeUnit::Microsecond) => int!(Time64MicrosecondType),
-            T::Time64(_) => int!(Time64NanosecondType),
-            T::Timestamp(TimeUnit::Second, _) => int!(TimestampSecondType),
-            T::Timestamp(TimeUnit::Millisecond, _) => int!(TimestampMillisecondType),
-            T::Timestamp(TimeUnit::Microsecond, _) => int!(TimestampMicrosecondType),
-            T::Timestamp(TimeUnit::Nanosecond, _) => int!(TimestampNanosecondType),
-            T::Duration(TimeUnit::Second) => int!(DurationSecondType),
-            T::Duration(TimeUnit::Millisecond) => int!(DurationMillisecondType),
-            T::Duration(TimeUnit::Microsecond) => int!(DurationMicrosecondType),
-            T::Duration(TimeUnit::Nanosecond) => int!(DurationNanosecondType),
-            // Those without an order here are all alike.
-            _ => keys.resize(at.len(), 0),
-        }
+            }
+            Some(Value::Float(value)) => float(value),
+            Some(Value::Bytes(bytes)) => first_bytes(bytes.get(prefix..).unwrap_or_default()),
+        }));
     }
 }
 
