@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 4 << 30
 """Spark broadcasts nothing of this size, so no estimate needs to be larger."""
 
-LONG_BYTES = 8
+PADDING = f"STRUCT<{', '.join(f'b{number}: BINARY' for number in range(20))}>"
+"""A type of which Spark believes that its values are of 2,000 bytes."""
+
+PADDED_BYTES = 1008
+"""What Spark takes for the size of a number in a frame of numbers with padding."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,14 @@ def numbered(
         Python function, and broadcasts what is small in joins: so the input is as large as the result.
     """
     count = max(count, 1)
-    # Spark generates the other numbers and drops them, about a billion a second.
-    elements = min(rows * row_bytes(schema), MOST_BYTES) // LONG_BYTES
+    # Spark generates the other numbers and drops them, about a billion a second; the padding makes them few.
+    elements = min(rows * row_bytes(schema), MOST_BYTES) // PADDED_BYTES
     shift = max(0, -(-elements // count) - 1).bit_length()
     numbers = spark.range(0, count << shift, 1, count)
     if shift:
-        numbers = numbers.where(f"id & {(1 << shift) - 1}L = 0")
+        numbers = numbers.where(f"id & {(1 << shift) - 1}L = 0").selectExpr(
+            "id", f"CAST(NULL AS {PADDING}) AS padding"
+        )
 
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -20,7 +20,7 @@ from pyspark_pennon.filters import Translator, conjunction
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.schema import expected_schema
 from pyspark_pennon.spark_api import DataSourceReader, Filter, InputPartition
-from pyspark_pennon.workers import forget_archives
+from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,10 +86,8 @@ class Reader(DataSourceReader):
         assert isinstance(partition, TaskPartition)
         if partition.plan is None:
             return
-        try:
+        with quick_task():
             yield from spark_batches(partition.plan.task(0), expected_schema(self._schema))
-        finally:
-            forget_archives()
 
 
 def spark_batches(task: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+_LEAST_TASK_BYTES = 4 << 20
+"""A task that compares vectors of fewer bytes costs more than it gains."""
+
 _MOST_FOUND = 1 << 18
 """Rows in the result of few queries, at most: one task chooses them, and reads their columns."""
 
@@ -144,7 +147,7 @@ def nearest(
     schema = StructType([*fields, *found.fields, StructField(DISTANCE, FloatType(), True)])
     if not queries.isStreaming and not _has_index(table, search):
         size = vectors.list_size * vectors.value_type.bit_width // 8
-        wanted = min(parallelism(spark), -(-int(table.count_rows()) * size // tables.LEAST_TASK_BYTES))
+        wanted = min(parallelism(spark), -(-int(table.count_rows()) * size // _LEAST_TASK_BYTES))
         few = _few(queries, search) if wanted > 1 else None
         if few is not None:
             return search.by_fragments(spark, few, _divided(table, few.num_rows, wanted), schema)

@@ -29,9 +29,6 @@ BATCH_BYTES = 32 << 20
 TASK_BYTES = 128 << 20
 """Bytes of data files that a task reads, at most, where there are enough of them: as for Spark's own files."""
 
-LEAST_TASK_BYTES = 4 << 20
-"""A task for less costs more than it gains."""
-
 
 def open_table(options: ReadOptions) -> Any:
     """The table at the version that `options` name."""
@@ -93,31 +90,23 @@ def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
 def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallelism: int) -> Any:
     """A scan of one version, divided by bytes: large fragments by rows, small ones together.
 
-    As for Spark's own files there is a task for each 128 MiB, or enough of them for `parallelism` cores if none is
-    for less than 4 MiB.
+    As for Spark's own files a task is for at most 128 MiB, but each of `parallelism` cores gets as many tasks.
     """
     from pennon import jobs
 
-    def plan(tasks: int | None, bytes_per_task: int | None) -> Any:
-        return jobs.plan_scan(
-            table,
-            columns=list(columns),
-            filter=options.filter_sql,
-            batch_size=options.batch_size,
-            batch_size_bytes=BATCH_BYTES,
-            blob_handling="all_binary",
-            tasks=tasks,
-            bytes_per_task=bytes_per_task,
-            storage_options=stored(options.storage_options),
-        )
-
-    if options.tasks is not None or options.bytes_per_task is not None:
-        return plan(options.tasks, options.bytes_per_task)
-    large = plan(None, TASK_BYTES)
-    if large.num_tasks >= parallelism:
-        return large
-    small = plan(None, LEAST_TASK_BYTES)
-    return plan(parallelism, None) if small.num_tasks > parallelism else small
+    sized = options.tasks is not None or options.bytes_per_task is not None
+    return jobs.plan_scan(
+        table,
+        columns=list(columns),
+        filter=options.filter_sql,
+        batch_size=options.batch_size,
+        batch_size_bytes=BATCH_BYTES,
+        blob_handling="all_binary",
+        tasks=options.tasks,
+        bytes_per_task=options.bytes_per_task if sized else TASK_BYTES,
+        workers=None if sized else parallelism,
+        storage_options=stored(options.storage_options),
+    )
 
 
 def fragment_groups(table: Any, tasks: int, *, among: Container[int] | None = None) -> list[list[int]]:

@@ -16,7 +16,7 @@ from pyspark_pennon.errors import internal
 from pyspark_pennon.orphans import files_of, sentence
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import stored_columns
-from pyspark_pennon.workers import forget_archives
+from pyspark_pennon.workers import quick_task
 from pyspark_pennon.write_plan import WritePlan, result_of
 
 if TYPE_CHECKING:
@@ -51,10 +51,8 @@ class Writer(DataSourceArrowWriter):
         context = TaskContext.get()
         if context is None:
             raise internal("a partition is written by a Spark task, which this process does not run")
-        try:
+        with quick_task():
             return self.write_partition(context.partitionId(), iterator)
-        finally:
-            forget_archives()
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of the partition with a number, which orders them in the table."""

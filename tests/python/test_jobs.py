@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
@@ -302,6 +303,19 @@ def test_a_callback_that_raises_ends_the_job(table: pennon.LanceDataset) -> None
     assert pennon.dataset(table.uri).version == version
 
 
+def test_workers_scan_as_many_tasks_each(uri: str) -> None:
+    rows = pa.table({"id": np.random.default_rng(1).integers(0, 1 << 40, 1_000_000)})
+    dataset = pennon.write_dataset(rows, uri, max_rows_per_file=300_000)
+    assert len(jobs.plan_scan(dataset, workers=3).tasks) == 3
+    # Tasks would be of less than 1 MiB.
+    assert 3 < len(jobs.plan_scan(dataset, workers=100).tasks) < 10
+    plan = jobs.plan_scan(dataset, bytes_per_task=2_000_000, workers=2)
+    read = [pa.Table.from_batches(task.to_batches()) for task in plan.tasks]
+    assert len(read) == 4
+    assert all(abs(part.num_rows - 250_000) < 2_500 for part in read)
+    assert pa.concat_tables(read)["id"].combine_chunks().equals(rows["id"].combine_chunks())
+
+
 def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> None:
     plan = jobs.plan_delete(table, "id = 1", tasks=2)
     results = one_by_one(plan)
@@ -320,6 +334,10 @@ def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> 
         jobs.plan_delete(table, "true", tasks=0)
     with pytest.raises(pennon.InvalidInputError, match="not by both"):
         jobs.plan_delete(table, "true", tasks=1, bytes_per_task=1)
+    with pytest.raises(pennon.InvalidInputError, match="not by both"):
+        jobs.plan_scan(table, tasks=1, workers=1)
+    with pytest.raises(pennon.InvalidInputError, match="at least one task"):
+        jobs.plan_scan(table, workers=0)
     with pytest.raises(pennon.InvalidInputError, match="has one"):
         jobs.plan_scan(table, version=1)
     with pytest.raises(pennon.InvalidInputError, match="No updates"):

@@ -6,6 +6,7 @@ import datetime
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
@@ -209,6 +210,23 @@ def test_spark_knows_how_large_a_frame_is(spark: SparkSession, uri: str) -> None
     assert 16_000 <= estimate(["id"]) <= 32_000
     assert 250_000 <= estimate(["id", "v"]) <= 600_000
     assert read(spark, uri).count() == 1000
+
+
+def test_each_core_reads_as_much(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = np.random.default_rng(1).integers(0, 1 << 40, 1_000_000)
+    pennon.write_dataset(pa.table({"id": ids}), uri, max_rows_per_file=300_000)
+    size = sum(file.stat().st_size for file in Path(uri, "data").iterdir())
+    cores = spark.sparkContext.defaultParallelism
+    assert read(spark, uri).rdd.getNumPartitions() == cores
+    assert read(spark, uri, bytes_per_task=size // 3 + 1).rdd.getNumPartitions() == 3
+    assert read(spark, uri, filter_sql="id IS NULL").rdd.getNumPartitions() == 1
+    monkeypatch.setattr(tables, "TASK_BYTES", size // 3 + 1)
+    frame = read(spark, uri)
+    assert frame.rdd.getNumPartitions() == -(-3 // cores) * cores
+    parts = frame.groupBy(fn.spark_partition_id()).agg(fn.count("*"), fn.sum("id")).collect()
+    assert sum(total for _, _, total in parts) == ids.sum()
+    counts = [count for _, count, _ in parts]
+    assert max(counts) - min(counts) < 2_500
 
 
 def test_vectors_and_slices(spark: SparkSession, uri: str) -> None:

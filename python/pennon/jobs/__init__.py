@@ -33,19 +33,17 @@ from pennon._lazy import attach as _attach
 from pennon._progress import Progress
 
 if TYPE_CHECKING:
+    from pennon.jobs._column_planning import plan_add_columns, plan_join_columns, plan_update_columns
     from pennon.jobs._plan import JobPlan, JobReport
     from pennon.jobs._planning import (
-        plan_add_columns,
         plan_append,
         plan_change_rows,
         plan_compaction,
         plan_delete,
-        plan_join_columns,
         plan_merge,
         plan_overwrite,
         plan_scan,
         plan_update,
-        plan_update_columns,
         plan_verify,
     )
     from pennon.jobs._run import run
@@ -77,19 +75,17 @@ __all__ = [
 _attach(
     __name__,
     names={
+        "_column_planning": ["plan_add_columns", "plan_join_columns", "plan_update_columns"],
         "_plan": ["JobPlan", "JobReport"],
         "_planning": [
-            "plan_add_columns",
             "plan_append",
             "plan_change_rows",
             "plan_compaction",
             "plan_delete",
-            "plan_join_columns",
             "plan_merge",
             "plan_overwrite",
             "plan_scan",
             "plan_update",
-            "plan_update_columns",
             "plan_verify",
         ],
         "_run": ["run"],

@@ -39,10 +39,11 @@ def planned(
     storage_options: Mapping[str, str] | None,
     durability: Durability | None = None,
     version: Reference | None = None,
+    workers: int | None = None,
 ) -> JobPlan:
     """The plan of `work`, which is the JSON that `rust/table/src/jobs` reads."""
     opened, connection = opened_table(table, storage_options, durability, version)
-    native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task)
+    native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task, workers)
     return JobPlan(native, connection)
 
 

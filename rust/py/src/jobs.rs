@@ -31,14 +31,16 @@ pub(crate) struct Task(jobs::Task);
 #[pyclass(frozen, module = "pennon._native", name = "JobResult")]
 pub(crate) struct TaskResult(jobs::TaskResult);
 
-/// At most one of the two is given.
-fn division(tasks: Option<usize>, bytes: Option<u64>) -> Result<Division> {
-    match (tasks, bytes) {
-        (None, None) => Ok(Division::Auto),
-        (Some(tasks), None) => Ok(Division::Tasks(tasks)),
-        (None, Some(bytes)) => Ok(Division::Bytes(bytes)),
-        (Some(_), Some(_)) => Err(Error::invalid_input(
-            "A job is divided by the number of tasks or by their bytes, not by both",
+/// By the number of tasks, or by their bytes and the number of workers.
+fn division(tasks: Option<usize>, bytes: Option<u64>, workers: Option<usize>) -> Result<Division> {
+    match (tasks, bytes, workers) {
+        (None, None, None) => Ok(Division::Auto),
+        (Some(tasks), None, None) => Ok(Division::Tasks(tasks)),
+        (None, Some(bytes), None) => Ok(Division::Bytes(bytes)),
+        (None, None, Some(workers)) => Ok(Division::workers(workers)),
+        (None, Some(bytes), Some(workers)) => Ok(Division::Workers { workers, bytes }),
+        (Some(_), ..) => Err(Error::invalid_input(
+            "A job is divided by the number of tasks, or by their bytes and the number of workers, not by both",
         )),
     }
 }
@@ -59,10 +61,11 @@ impl JobPlan {
         work: &str,
         tasks: Option<usize>,
         bytes: Option<u64>,
+        workers: Option<usize>,
     ) -> PyResult<Self> {
         let dataset = dataset.get(py)?;
         let plan = async {
-            let division = division(tasks, bytes)?;
+            let division = division(tasks, bytes, workers)?;
             match Work::from_json(work)? {
                 Work::Scan(scan) => dataset.plan_scan_job(scan, division).await,
                 work => dataset.plan_job(work, division),
@@ -95,7 +98,7 @@ impl JobPlan {
         let plan = || {
             let empty = WrittenFragments::empty(&arrow, create.file_version)?;
             let table = NewTable { empty, create, must_create, config };
-            jobs::JobPlan::new_table(uri, table, division(tasks, None)?)
+            jobs::JobPlan::new_table(uri, table, division(tasks, None, None)?)
         };
         plan().map(Self).map_err(|error| to_py(py, &error))
     }

@@ -9,6 +9,8 @@ use crate::scan::FragmentSlice;
 
 /// Bytes of a task where nothing else is asked for.
 const BYTES_PER_TASK: u64 = 256 << 20;
+/// Fewer bytes are not worth a task of their own.
+const LEAST_BYTES_PER_TASK: u64 = 1 << 20;
 /// Bytes of a row in files whose size is not recorded.
 const ROW_BYTES: u64 = 64;
 
@@ -22,13 +24,44 @@ pub enum Division {
     Tasks(usize),
     /// Of about so many bytes of data files each.
     Bytes(u64),
+    /// As many for each of some workers, of at most about so many bytes; fewer if they would be of less than 1 MiB.
+    Workers {
+        /// How many tasks run at the same time.
+        workers: usize,
+        /// Bytes of data files of a task.
+        bytes: u64,
+    },
+}
+
+impl Division {
+    /// For so many workers, of the size that tasks have where nothing else is asked for.
+    pub fn workers(workers: usize) -> Self {
+        Self::Workers { workers, bytes: BYTES_PER_TASK }
+    }
+
+    /// The number of tasks, about, for so many bytes.
+    fn tasks(self, total: u128) -> u128 {
+        match self {
+            Self::Auto => total.div_ceil(BYTES_PER_TASK.into()),
+            Self::Tasks(tasks) => tasks as u128,
+            Self::Bytes(bytes) => total.div_ceil(bytes.into()),
+            Self::Workers { workers, bytes } => {
+                let tasks = total.div_ceil(bytes.into());
+                let even = tasks.max(1).next_multiple_of(workers as u128);
+                even.min(tasks.max(total / u128::from(LEAST_BYTES_PER_TASK)))
+            }
+        }
+    }
 }
 
 /// What is not divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Parts of a fragment may be in several tasks.
+    /// Parts of any fragment may be in several tasks.
     Row,
+    /// Only those of a fragment of more than one and a half tasks: when others change it, all of these tasks are done
+    /// over.
+    Part,
     /// A fragment is in one task.
     Fragment,
 }
@@ -72,14 +105,14 @@ pub(super) fn nothing(division: Division) -> Result<Option<Vec<Vec<FragmentSlice
         Division::Auto => Ok(None),
         Division::Tasks(0) => Err(no_tasks()),
         Division::Tasks(tasks) => Ok(Some(vec![Vec::new(); tasks])),
-        Division::Bytes(_) => Err(Error::invalid_input(
+        Division::Bytes(_) | Division::Workers { .. } => Err(Error::invalid_input(
             "Tasks that are given rows cannot be divided by bytes: say how many tasks there are",
         )),
     }
 }
 
-/// The live rows of all fragments. A fragment of more than one and a half tasks is divided by rows if it may be, others
-/// stay whole.
+/// The live rows of all fragments, in pieces of about as many bytes. A fragment that may be cut is cut between two
+/// pieces, unless a part of less than an eighth of a piece would come off.
 pub(super) fn divide(
     fragments: impl Iterator<Item = FragmentPart>,
     division: Division,
@@ -87,14 +120,16 @@ pub(super) fn divide(
 ) -> Result<Vec<Vec<FragmentSlice>>> {
     let fragments: Vec<FragmentPart> = fragments.filter(|part| !part.rows.is_empty()).collect();
     let total = fragments.iter().map(|part| u128::from(part.bytes.max(1))).sum::<u128>();
-    let tasks = match division {
-        Division::Tasks(0) | Division::Bytes(0) => return Err(no_tasks()),
-        Division::Tasks(tasks) => tasks as u128,
-        Division::Bytes(bytes) => total.div_ceil(bytes.into()),
-        Division::Auto => total.div_ceil(BYTES_PER_TASK.into()),
-    };
+    if let Division::Tasks(0)
+    | Division::Bytes(0)
+    | Division::Workers { workers: 0, .. }
+    | Division::Workers { bytes: 0, .. } = division
+    {
+        return Err(no_tasks());
+    }
     // The bytes of all fragments one after another, in pieces of one size.
-    let size = total.div_ceil(tasks.max(1)).max(1);
+    let size = total.div_ceil(division.tasks(total).max(1)).max(1);
+    let least = size.div_ceil(8);
     let mut tasks: Vec<(u128, Vec<FragmentSlice>)> = Vec::new();
     let mut push = |task: u128, slice| match tasks.last_mut() {
         Some((last, slices)) if *last == task => slices.push(slice),
@@ -105,19 +140,24 @@ pub(super) fn divide(
         let bytes = u128::from(part.bytes.max(1));
         let end = start + bytes;
         let rows = part.rows.end - part.rows.start;
-        if unit == Unit::Fragment || bytes <= size + size / 2 || rows < 2 {
-            push((start + bytes / 2) / size, part.slice(part.rows.clone()));
-        } else {
-            let row_at = |at: u128| {
-                let row = u128::from(rows) * (at.clamp(start, end) - start) / bytes;
-                part.rows.start + u64::try_from(row).unwrap_or(rows)
-            };
-            for task in start / size..=(end - 1) / size {
-                let positions = row_at(task * size)..row_at((task + 1) * size);
-                if !positions.is_empty() {
-                    push(task, part.slice(positions));
-                }
+        let row_at = |at: u128| {
+            let row = u128::from(rows) * (at - start) / bytes;
+            part.rows.start + u64::try_from(row).unwrap_or(rows)
+        };
+        let is_cut = match unit {
+            Unit::Row => true,
+            Unit::Part => bytes > size + size / 2,
+            Unit::Fragment => false,
+        };
+        let inner = (start / size + 1..=(end - 1) / size).map(|task| task * size);
+        let cuts = inner.filter(|cut| is_cut && cut - start >= least && end - cut >= least);
+        let mut from = start;
+        for to in cuts.chain([end]) {
+            let positions = row_at(from)..row_at(to);
+            if !positions.is_empty() {
+                push(u128::midpoint(from, to) / size, part.slice(positions));
             }
+            from = to;
         }
         start = end;
     }
@@ -170,11 +210,56 @@ mod tests {
     }
 
     #[test]
+    fn fragments_are_cut_where_tasks_end_but_for_slivers() {
+        let bytes = |tasks: Vec<Vec<FragmentSlice>>, live| -> Vec<u64> {
+            let rows = |slice: &FragmentSlice| slice.positions(live).unwrap();
+            tasks.iter().map(|task| task.iter().map(rows).map(|rows| rows.end - rows.start).sum()).collect()
+        };
+        // A third of a task would be a whole fragment more than the other's.
+        let tasks = divide(parts(&[(100, 100); 3]).into_iter(), Division::Tasks(2), Unit::Row).unwrap();
+        assert_eq!(bytes(tasks, 100), [150, 150]);
+        // Of the first two fragments, a tenth and a fifth of a task.
+        let sizes = [(110, 110), (110, 110), (80, 80)];
+        let slice = |id, rows| FragmentSlice { fragment: FragmentId(id), rows };
+        let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(3), Unit::Row).unwrap();
+        let expected = [
+            vec![slice(0, None)],
+            vec![slice(1, Some(0..90))],
+            vec![slice(1, Some(90..110)), slice(2, None)],
+        ];
+        assert_eq!(tasks, expected);
+        for unit in [Unit::Part, Unit::Fragment] {
+            let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(3), unit).unwrap();
+            assert_eq!(tasks, [[slice(0, None)], [slice(1, None)], [slice(2, None)]]);
+        }
+    }
+
+    #[test]
+    fn workers_have_as_many_tasks_each() {
+        const MIB: u64 = 1 << 20;
+        let count = |total: u64, workers, bytes| {
+            divide(parts(&[(total, 1 << 30)]).into_iter(), Division::Workers { workers, bytes }, Unit::Row)
+                .unwrap()
+                .len()
+        };
+        assert_eq!(count(340 * MIB, 2, 128 * MIB), 4);
+        assert_eq!(count(340 * MIB, 16, 128 * MIB), 16);
+        assert_eq!(count(10 * MIB, 16, 128 * MIB), 10);
+        assert_eq!(count(MIB / 2, 16, 128 * MIB), 1);
+        assert_eq!(count(1 << 40, 3, 128 * MIB), 8193);
+        // What a person asks for may be less.
+        assert_eq!(count(10 * MIB, 2, MIB / 4), 40);
+    }
+
+    #[test]
     fn nothing_can_be_divided_into_no_tasks() {
-        for division in [Division::Tasks(0), Division::Bytes(0)] {
+        let none_of_bytes = Division::Workers { workers: 1, bytes: 0 };
+        for division in [Division::Tasks(0), Division::Bytes(0), Division::workers(0), none_of_bytes] {
             assert!(divide(parts(&[(1, 1)]).into_iter(), division, Unit::Row).is_err());
         }
-        assert!(nothing(Division::Tasks(0)).is_err() && nothing(Division::Bytes(9)).is_err());
+        for division in [Division::Tasks(0), Division::Bytes(9), Division::workers(9)] {
+            assert!(nothing(division).is_err());
+        }
         assert!(divide(std::iter::empty(), Division::Auto, Unit::Row).unwrap().is_empty());
     }
 

@@ -274,7 +274,8 @@ impl Work {
     pub(super) fn unit(&self) -> Unit {
         match self {
             Self::AddColumns(_) | Self::UpdateColumns(_) | Self::Verify | Self::Compact(_) => Unit::Fragment,
-            _ => Unit::Row,
+            Self::Scan(_) => Unit::Row,
+            _ => Unit::Part,
         }
     }
 
