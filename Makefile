@@ -48,6 +48,7 @@ help:
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
 	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
 	@echo "make schedules  threads that share work, under thousands of schedules that are drawn"
+	@echo "make miri    code for particular processors, in an interpreter that finds undefined behaviour; needs nightly Rust"
 	@echo "make fuzz    decoders of files, SQL, jobs and options with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
@@ -192,6 +193,20 @@ schedules: | toolchain
 	# The whole workspace, so that the dependencies are those of the other tests.
 	$(CARGO) test --release --locked --quiet --workspace --lib \
 		--features pennon-datafile/shuttle,pennon-table/shuttle schedules
+
+# What calls code for particular processors, with their registers of 256 bits, in an interpreter that finds undefined
+# behaviour. It is a thousand times slower, so properties are tried on few cases.
+MIRI_TOOLCHAIN ?= nightly
+MIRI := PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation RUSTFLAGS="-C target-feature=+avx2,+fma,+bmi2,+popcnt" \
+	cargo +$(MIRI_TOOLCHAIN) miri test --locked --quiet --target-dir .build/miri --lib
+
+.PHONY: miri
+miri: | toolchain
+	@command -v rustup >/dev/null || { echo "rustup is missing, which installs Miri: see https://rustup.rs" >&2; exit 1; }
+	rustup component add --toolchain $(MIRI_TOOLCHAIN) miri rust-src
+	$(MIRI) -p pennon-core rows::segment::rank
+	$(MIRI) -p pennon-datafile bitpack
+	$(MIRI) -p pennon-index -- vector::train::products vector::kernels
 
 # Decoders of files are given bytes that coverage guides: each target for so many seconds. The corpus stays in .build.
 FUZZ_SECONDS ?= 60

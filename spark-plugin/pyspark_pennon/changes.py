@@ -26,6 +26,7 @@ from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 from pyspark_pennon.tables import grouped
+from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -516,7 +517,8 @@ class ChangesReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part of the window; runs in a task."""
         check_release(self._release)
-        return read_partition(self._options, partition, self._schema)
+        with quick_task():
+            yield from read_partition(self._options, partition, self._schema)
 
 
 def check_columns(known: StructType, asked: StructType) -> None:

@@ -78,8 +78,8 @@ def read(
         Predicate in Pennon's SQL dialect, which differs from Spark's: `id / 2` of an integer is an integer, and NaN
         and casts are others. Applied while scanning.
     tasks, bytes_per_task
-        Into how many Spark tasks the read is divided, or bytes of data files of a task. By default as many tasks
-        for each core of the session, of 128 MiB at most; fewer if they would be of less than 1 MiB.
+        Into how many Spark tasks the read is divided, or bytes of data files of a task. By default each core of the
+        session gets the same number of tasks, of at most about 128 MiB; fewer if they would be of less than 1 MiB.
     batch_size
         Rows in an Arrow batch, at most; a batch also ends at 32 MiB.
     storage_options

@@ -139,9 +139,9 @@ def numbered(
     shift = max(0, -(-elements // count) - 1).bit_length()
     numbers = spark.range(0, count << shift, 1, count)
     if shift:
-        numbers = numbers.where(f"id & {(1 << shift) - 1}L = 0").selectExpr(
-            "id", f"CAST(NULL AS {PADDING}) AS padding"
-        )
+        numbers = numbers.where(f"id & {(1 << shift) - 1}L = 0")
+    if rows:
+        numbers = numbers.selectExpr("id", f"CAST(NULL AS {PADDING}) AS padding")
 
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -177,7 +177,13 @@ def _change_where(
     schema = changes_schema(table.schema, list(values))
     if has_subquery(wanted):
         return retried(lambda: _change_shuffled(target, condition, values, shown), f"{verb} {target.uri}")
-    read_plan = tables.plan_read(table, target.options(), names or ["_rowid"], parallelism(target.spark))
+    read_plan = tables.plan_read(
+        table,
+        target.options(),
+        names or ["_rowid"],
+        parallelism(target.spark),
+        least_bytes=tables.LEAST_FILE_BYTES if values else None,
+    )
     plan = jobs.plan_change_rows(
         table,
         schema,

@@ -31,6 +31,7 @@ from pyspark_pennon.retries import answered
 from pyspark_pennon.sink_checkpoint import check_table, note_table
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
+from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,9 +161,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         fragments: list[Any] = []
         if first is not None:
             convert = converter(first.schema, self.schema, safe=True)
-            fragments = self._fragments(
-                pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
-            )
+            rows = pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
+            with quick_task():
+                fragments = self._fragments(rows)
         return Written(context.partitionId(), query, self.version, fragments, self.new)
 
     def _fragments(self, rows: pa.RecordBatchReader) -> list[Any]:

@@ -47,6 +47,7 @@ from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
 from pyspark_pennon.plans import check_release, installed_release
+from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,7 +144,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read a part of a batch; runs in a task."""
         check_release(self._release)
         inserts_only = not self._options.read_change_feed
-        return read_partition(self._options, partition, self._schema, inserts_only=inserts_only)
+        with quick_task():
+            yield from read_partition(self._options, partition, self._schema, inserts_only=inserts_only)
 
     def _newest(self) -> Any:
         """The newest version that the query may read."""

@@ -27,7 +27,13 @@ BATCH_BYTES = 32 << 20
 """A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
 
 TASK_BYTES = 128 << 20
-"""Bytes of data files that a task reads, at most, where there are enough of them: as for Spark's own files."""
+"""Bytes of data files that a task reads, at most, about: as for Spark's own files."""
+
+LEAST_TASK_BYTES = 1 << 20
+"""A task that reads fewer costs more than it gains."""
+
+LEAST_FILE_BYTES = 4 << 20
+"""A task that reads fewer and writes a file would leave many small ones."""
 
 
 def open_table(options: ReadOptions) -> Any:
@@ -87,10 +93,18 @@ def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
             )
 
 
-def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallelism: int) -> Any:
+def plan_read(
+    table: Any,
+    options: ReadOptions,
+    columns: Sequence[str],
+    parallelism: int,
+    *,
+    least_bytes: int | None = None,
+) -> Any:
     """A scan of one version, divided by bytes: large fragments by rows, small ones together.
 
-    As for Spark's own files a task is for at most 128 MiB, but each of `parallelism` cores gets as many tasks.
+    As for Spark's own files a task is for at most about 128 MiB. Each of `parallelism` cores gets the same number
+    of tasks, but there are fewer if they would be of less than `least_bytes`, by default [LEAST_TASK_BYTES][].
     """
     from pennon import jobs
 
@@ -105,6 +119,7 @@ def plan_read(table: Any, options: ReadOptions, columns: Sequence[str], parallel
         tasks=options.tasks,
         bytes_per_task=options.bytes_per_task if sized else TASK_BYTES,
         workers=None if sized else parallelism,
+        least_bytes_per_task=None if sized else least_bytes or LEAST_TASK_BYTES,
         storage_options=stored(options.storage_options),
     )
 

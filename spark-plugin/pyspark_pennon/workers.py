@@ -1,11 +1,12 @@
 """Spark's workers in Python, which run one task after another.
 
-What happens around a task can take longer than the task. Functions of this package run within [quick_task][], which
-spares most of that.
+What happens around a task can take longer than the task. Functions of this package that workers run are within
+[quick_task][], which spares most of that.
 
 The executor sends a worker the function in one part and the rows in others. By Nagle's algorithm (RFC 896) it holds
 a small part back until what was sent before is acknowledged, and the kernel of the worker waits 40 ms in case there
-is something to send with the acknowledgement (RFC 1122, 4.2.3.2). So the worker is made to acknowledge.
+is something to send with the acknowledgement (RFC 1122, 4.2.3.2). So the worker is made to acknowledge. What the
+worker sends is held back in the same way, unless its connection says otherwise.
 
 Before each task a worker forgets what it knows of the archives on its path, and reads the directory of an archive
 again for each package that it has found in it. Those of Spark itself are large, one of them the jar with its core:
@@ -27,7 +28,7 @@ import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,10 +78,14 @@ def forget_archives() -> None:
 
 
 def freeze_modules() -> None:
-    """Keep the objects of modules out of collections of garbage, if modules were imported since the last time."""
+    """Keep the objects of modules out of collections of garbage, if modules were imported since the last time.
+
+    Objects of the task are kept out as well. Those that became garbage are found the next time.
+    """
     global _frozen_modules
     if len(sys.modules) != _frozen_modules:
         _frozen_modules = len(sys.modules)
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
 
@@ -88,13 +93,20 @@ def freeze_modules() -> None:
 def send_at_once() -> None:
     """Acknowledge what the executor has sent, and hold nothing back that is to be sent."""
     for descriptor in range(_MOST_DESCRIPTORS):
-        try:
-            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(descriptor)) as connection:
-                if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    if hasattr(socket, "TCP_QUICKACK"):  # only Linux has it
-                        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        except OSError:
-            continue
+        with suppress(OSError):  # there is no such descriptor
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                _send_at_once(descriptor)
+
+
+def _send_at_once(descriptor: int) -> None:
+    # If sockets have a timeout by default, an object for one makes its descriptor non-blocking.
+    is_blocking = os.get_blocking(descriptor)
+    connection = socket.socket(fileno=descriptor)
+    try:
+        if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_QUICKACK"):  # only Linux has it
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    finally:
+        connection.detach()
+        os.set_blocking(descriptor, is_blocking)

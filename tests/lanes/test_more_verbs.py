@@ -201,9 +201,9 @@ def test_indices(spark: SparkSession, frame: DataFrame, table: LanceTable, uri: 
 @pytest.fixture
 def by_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables are divided among tasks, too."""
-    from pyspark_pennon import index_care, searches, tables
+    from pyspark_pennon import index_care, searches
 
-    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1 << 10)
+    monkeypatch.setattr(searches, "_LEAST_TASK_BYTES", 1 << 10)
     monkeypatch.setattr(index_care, "_LEAST_ROWS", 100)
     for module in (index_care, searches):
         monkeypatch.setattr(module, "parallelism", lambda _: 2)

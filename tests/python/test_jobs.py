@@ -309,6 +309,7 @@ def test_workers_scan_as_many_tasks_each(uri: str) -> None:
     assert len(jobs.plan_scan(dataset, workers=3).tasks) == 3
     # Tasks would be of less than 1 MiB.
     assert 3 < len(jobs.plan_scan(dataset, workers=100).tasks) < 10
+    assert len(jobs.plan_scan(dataset, workers=100, least_bytes_per_task=1000).tasks) == 100
     plan = jobs.plan_scan(dataset, bytes_per_task=2_000_000, workers=2)
     read = [pa.Table.from_batches(task.to_batches()) for task in plan.tasks]
     assert len(read) == 4
@@ -338,6 +339,8 @@ def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> 
         jobs.plan_scan(table, tasks=1, workers=1)
     with pytest.raises(pennon.InvalidInputError, match="at least one task"):
         jobs.plan_scan(table, workers=0)
+    with pytest.raises(pennon.InvalidInputError, match="say how many workers"):
+        jobs.plan_scan(table, least_bytes_per_task=1)
     with pytest.raises(pennon.InvalidInputError, match="has one"):
         jobs.plan_scan(table, version=1)
     with pytest.raises(pennon.InvalidInputError, match="No updates"):

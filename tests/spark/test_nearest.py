@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pennon.vector import vec_to_table
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, nearest, search_tasks, searches, tables
+from pyspark_pennon import LanceTable, nearest, search_tasks, searches
 from support.vectors import KINDS, PARTITIONS, vectors, written
 
 
@@ -112,7 +112,7 @@ def test_few_vectors(spark: SparkSession, tmp_path: Any) -> None:
 @pytest.fixture
 def divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables are divided among tasks, too."""
-    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1 << 10)
+    monkeypatch.setattr(searches, "_LEAST_TASK_BYTES", 1 << 10)
 
 
 def in_order(frame: Any, names: list[str]) -> list[tuple[Any, ...]]:
@@ -194,7 +194,7 @@ def test_lists_of_vectors(
 ) -> None:
     """Several vectors are one query then."""
     if rows_divided:
-        monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1 << 10)
+        monkeypatch.setattr(searches, "_LEAST_TASK_BYTES", 1 << 10)
     uri = str(tmp_path / "lists")
     values = pa.ListArray.from_arrays(
         pa.array(range(0, 601, 3), pa.int32()), vec_to_table(vectors(600))["vector"].chunk(0)

@@ -107,7 +107,7 @@ def test_a_merge(spark: SparkSession, table: LanceTable, monkeypatch: pytest.Mon
 
 def test_an_update(table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_changes, "parallelism", lambda _spark: 4)
-    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(tables, "LEAST_FILE_BYTES", 1)
     with pytest.raises(PySparkException, match="no value for 39") as caught:
         table.update(set={"n": fails_after(table.uri, 3)("id")})
     assert len(check(table, caught.value)) == 3

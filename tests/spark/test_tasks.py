@@ -416,6 +416,9 @@ def test_a_worker_forgets_the_archives_of_spark(spark: SparkSession) -> None:
 def test_collections_of_garbage_between_tasks_leave_modules_alone(spark: SparkSession) -> None:
     """Else a worker collects for 60 ms after each task."""
     import gc
+    import sys
+    import types
+    import weakref
 
     from pyspark_pennon.workers import freeze_modules, mapped
 
@@ -424,28 +427,25 @@ def test_collections_of_garbage_between_tasks_leave_modules_alone(spark: SparkSe
             self.itself = self
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import weakref
-
-        for _batch in batches:
+        for number, _batch in enumerate(batches):
+            loop = Loop()
+            kept = weakref.ref(loop)
+            sys.modules[f"a module of task {number}"] = types.ModuleType("imported")
             freeze_modules()
-            frozen = gc.get_freeze_count()
-            loop = weakref.ref(Loop())
+            frozen, rest = gc.get_freeze_count(), len(gc.get_objects())
             freeze_modules()
             more = gc.get_freeze_count() - frozen
-            gc.collect()
-            counts = {
-                "frozen": [frozen],
-                "more": [more],
-                "rest": [len(gc.get_objects())],
-                "freed": [loop() is None],
-            }
+            del loop
+            sys.modules[f"another module of task {number}"] = types.ModuleType("imported")
+            freeze_modules()
+            counts = {"frozen": [frozen], "rest": [rest], "more": [more], "freed": [kept() is None]}
             yield pa.RecordBatch.from_pydict(counts)
 
-    frame = mapped(spark.range(0, 2, 1, 1), run, "frozen long, more long, rest long, freed boolean")
+    frame = mapped(spark.range(0, 2, 1, 1), run, "frozen long, rest long, more long, freed boolean")
     for row in frame.collect():
         assert row.frozen > 20_000
-        assert row.more == 0
         assert row.rest < row.frozen / 4
+        assert row.more == 0
         assert row.freed
 
 
@@ -475,6 +475,30 @@ def test_workers_do_not_wait_to_send(spark: SparkSession) -> None:
     (row,) = mapped(spark.range(0, 1, 1, 1), run, "found string").collect()
     assert "127.0.0.1 1" in row.found
     assert not re.search(r" 0\b", row.found)
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_a_timeout_of_sockets_leaves_the_connection_as_it_is(timeout: float | None) -> None:
+    import socket
+
+    from pyspark_pennon import workers
+
+    before = socket.getdefaulttimeout()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as near,
+        server.accept()[0] as far,
+    ):
+        near.setblocking(True)
+        socket.setdefaulttimeout(timeout)
+        try:
+            workers._send_at_once(near.fileno())
+        finally:
+            socket.setdefaulttimeout(before)
+        assert os.get_blocking(near.fileno())
+        assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        far.sendall(b"here")
+        assert near.recv(4) == b"here"
 
 
 def test_only_archives_that_do_not_change_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

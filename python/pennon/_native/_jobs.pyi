@@ -12,7 +12,9 @@ from pennon._native._write import WriteOptions
 @final
 class JobPlan:
     @staticmethod
-    def plan(dataset: Dataset, work: str, tasks: int | None, bytes: int | None, workers: int | None) -> JobPlan: ...
+    def plan(
+        dataset: Dataset, work: str, tasks: int | None, bytes: int | None, workers: tuple[int, int | None] | None
+    ) -> JobPlan: ...
     @staticmethod
     def compaction(dataset: Dataset, parts: CompactionOptionParts) -> JobPlan: ...
     @staticmethod

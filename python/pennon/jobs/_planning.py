@@ -42,6 +42,7 @@ def plan_scan(
     tasks: int | None = None,
     bytes_per_task: int | None = None,
     workers: int | None = None,
+    least_bytes_per_task: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> JobPlan:
     """Divide a scan of one version. [Task.to_batches][pennon.jobs.Task.to_batches] gives the rows of a task.
@@ -60,16 +61,17 @@ def plan_scan(
         Number of tasks, at most. Large fragments are divided by rows, small ones share a task.
     bytes_per_task
         Instead of a number of tasks: bytes of data files of each, about; 256 MiB.
-    workers
-        How many tasks will run at the same time. Each worker gets as many tasks, of at most about `bytes_per_task`;
-        there are fewer if they would be of less than 1 MiB.
+    workers, least_bytes_per_task
+        How many tasks will run at the same time. Each worker gets the same number of tasks, of at most about
+        `bytes_per_task`; there are fewer if they would be of less than `least_bytes_per_task`, which is 1 MiB.
     storage_options
         Options of the object store; by default those of the dataset.
 
     Raises
     ------
     pennon.InvalidInputError
-        A column is unknown, the filter is invalid, or `tasks` was given and one of the others as well.
+        A column is unknown, the filter is invalid, `tasks` was given and `bytes_per_task` or `workers` as well, or
+        `least_bytes_per_task` without `workers`.
 
     Examples
     --------
@@ -89,7 +91,12 @@ def plan_scan(
         "with_row_address": with_row_address,
         "blob_handling": blob_handling,
     }
-    return planned(table, {"scan": work}, tasks, bytes_per_task, storage_options, version=version, workers=workers)
+    if workers is None and least_bytes_per_task is not None:
+        raise InvalidInputError("least_bytes_per_task is for tasks of workers: say how many workers there are")
+    divided_for = None if workers is None else (workers, least_bytes_per_task)
+    return planned(
+        table, {"scan": work}, tasks, bytes_per_task, storage_options, version=version, workers=divided_for
+    )
 
 
 def plan_append(

@@ -39,9 +39,15 @@ def planned(
     storage_options: Mapping[str, str] | None,
     durability: Durability | None = None,
     version: Reference | None = None,
-    workers: int | None = None,
+    workers: tuple[int, int | None] | None = None,
 ) -> JobPlan:
-    """The plan of `work`, which is the JSON that `rust/table/src/jobs` reads."""
+    """The plan of `work`, which is the JSON that `rust/table/src/jobs` reads.
+
+    Parameters
+    ----------
+    workers
+        How many, and the bytes of data files that a task for them is worth.
+    """
     opened, connection = opened_table(table, storage_options, durability, version)
     native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task, workers)
     return JobPlan(native, connection)

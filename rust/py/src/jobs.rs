@@ -31,14 +31,16 @@ pub(crate) struct Task(jobs::Task);
 #[pyclass(frozen, module = "pennon._native", name = "JobResult")]
 pub(crate) struct TaskResult(jobs::TaskResult);
 
+/// The number of workers, and bytes that a task for them is worth.
+type Workers = (usize, Option<u64>);
+
 /// By the number of tasks, or by their bytes and the number of workers.
-fn division(tasks: Option<usize>, bytes: Option<u64>, workers: Option<usize>) -> Result<Division> {
+fn division(tasks: Option<usize>, bytes: Option<u64>, workers: Option<Workers>) -> Result<Division> {
     match (tasks, bytes, workers) {
         (None, None, None) => Ok(Division::Auto),
         (Some(tasks), None, None) => Ok(Division::Tasks(tasks)),
         (None, Some(bytes), None) => Ok(Division::Bytes(bytes)),
-        (None, None, Some(workers)) => Ok(Division::workers(workers)),
-        (None, Some(bytes), Some(workers)) => Ok(Division::Workers { workers, bytes }),
+        (None, bytes, Some((workers, least_bytes))) => Ok(Division::workers(workers, bytes, least_bytes)),
         (Some(_), ..) => Err(Error::invalid_input(
             "A job is divided by the number of tasks, or by their bytes and the number of workers, not by both",
         )),
@@ -61,7 +63,7 @@ impl JobPlan {
         work: &str,
         tasks: Option<usize>,
         bytes: Option<u64>,
-        workers: Option<usize>,
+        workers: Option<Workers>,
     ) -> PyResult<Self> {
         let dataset = dataset.get(py)?;
         let plan = async {

@@ -9,7 +9,7 @@ use crate::scan::FragmentSlice;
 
 /// Bytes of a task where nothing else is asked for.
 const BYTES_PER_TASK: u64 = 256 << 20;
-/// Fewer bytes are not worth a task of their own.
+/// Fewer bytes are not worth a task of their own, where nothing else is asked for.
 const LEAST_BYTES_PER_TASK: u64 = 1 << 20;
 /// Bytes of a row in files whose size is not recorded.
 const ROW_BYTES: u64 = 64;
@@ -24,19 +24,22 @@ pub enum Division {
     Tasks(usize),
     /// Of about so many bytes of data files each.
     Bytes(u64),
-    /// As many for each of some workers, of at most about so many bytes; fewer if they would be of less than 1 MiB.
+    /// The same number for each of some workers, but fewer if they would be of less than so many bytes.
     Workers {
         /// How many tasks run at the same time.
         workers: usize,
-        /// Bytes of data files of a task.
+        /// Bytes of data files of a task, at most, about.
         bytes: u64,
+        /// Fewer bytes are not worth a task.
+        least_bytes: u64,
     },
 }
 
 impl Division {
-    /// For so many workers, of the size that tasks have where nothing else is asked for.
-    pub fn workers(workers: usize) -> Self {
-        Self::Workers { workers, bytes: BYTES_PER_TASK }
+    /// For so many workers: at most about 256 MiB of data files for a task, and at least 1 MiB, unless others are given.
+    pub fn workers(workers: usize, bytes: Option<u64>, least_bytes: Option<u64>) -> Self {
+        let bytes = bytes.unwrap_or(BYTES_PER_TASK);
+        Self::Workers { workers, bytes, least_bytes: least_bytes.unwrap_or(LEAST_BYTES_PER_TASK) }
     }
 
     /// The number of tasks, about, for so many bytes.
@@ -45,10 +48,10 @@ impl Division {
             Self::Auto => total.div_ceil(BYTES_PER_TASK.into()),
             Self::Tasks(tasks) => tasks as u128,
             Self::Bytes(bytes) => total.div_ceil(bytes.into()),
-            Self::Workers { workers, bytes } => {
+            Self::Workers { workers, bytes, least_bytes } => {
                 let tasks = total.div_ceil(bytes.into());
                 let even = tasks.max(1).next_multiple_of(workers as u128);
-                even.min(tasks.max(total / u128::from(LEAST_BYTES_PER_TASK)))
+                even.min(tasks.max(total / u128::from(least_bytes.max(1))))
             }
         }
     }
@@ -238,9 +241,8 @@ mod tests {
     fn workers_have_as_many_tasks_each() {
         const MIB: u64 = 1 << 20;
         let count = |total: u64, workers, bytes| {
-            divide(parts(&[(total, 1 << 30)]).into_iter(), Division::Workers { workers, bytes }, Unit::Row)
-                .unwrap()
-                .len()
+            let division = Division::workers(workers, Some(bytes), None);
+            divide(parts(&[(total, 1 << 30)]).into_iter(), division, Unit::Row).unwrap().len()
         };
         assert_eq!(count(340 * MIB, 2, 128 * MIB), 4);
         assert_eq!(count(340 * MIB, 16, 128 * MIB), 16);
@@ -249,15 +251,18 @@ mod tests {
         assert_eq!(count(1 << 40, 3, 128 * MIB), 8193);
         // What a person asks for may be less.
         assert_eq!(count(10 * MIB, 2, MIB / 4), 40);
+        let division = Division::workers(16, None, Some(4 * MIB));
+        assert_eq!(divide(parts(&[(10 * MIB, 1 << 30)]).into_iter(), division, Unit::Row).unwrap().len(), 2);
     }
 
     #[test]
     fn nothing_can_be_divided_into_no_tasks() {
-        let none_of_bytes = Division::Workers { workers: 1, bytes: 0 };
-        for division in [Division::Tasks(0), Division::Bytes(0), Division::workers(0), none_of_bytes] {
+        let no_workers = Division::workers(0, None, None);
+        let no_bytes = Division::workers(1, Some(0), None);
+        for division in [Division::Tasks(0), Division::Bytes(0), no_workers, no_bytes] {
             assert!(divide(parts(&[(1, 1)]).into_iter(), division, Unit::Row).is_err());
         }
-        for division in [Division::Tasks(0), Division::Bytes(9), Division::workers(9)] {
+        for division in [Division::Tasks(0), Division::Bytes(9), Division::workers(9, None, None)] {
             assert!(nothing(division).is_err());
         }
         assert!(divide(std::iter::empty(), Division::Auto, Unit::Row).unwrap().is_empty());
@@ -266,33 +271,52 @@ mod tests {
     proptest! {
         #[test]
         fn every_live_row_is_in_one_task(
-            sizes in proptest::collection::vec((0_u64..2000, 0_u64..500), 0..40),
-            count in 1_usize..12,
+            sizes in proptest::collection::vec((0_u64..2000, 0_u64..500, 0_u64..500, 0_u64..500), 0..40),
+            division in prop_oneof![
+                (1_usize..12).prop_map(Division::Tasks),
+                (1_u64..9000).prop_map(Division::Bytes),
+                (1_usize..9, 1_u64..9000, 1_u64..900)
+                    .prop_map(|(workers, bytes, least)| Division::workers(workers, Some(bytes), Some(least))),
+            ],
+            unit in prop_oneof![Just(Unit::Row), Just(Unit::Part), Just(Unit::Fragment)],
         ) {
-            let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(count), Unit::Row).unwrap();
-            prop_assert!(tasks.len() <= count);
+            // Of each fragment the live rows between two positions.
+            let sizes = sizes.into_iter().map(|(bytes, before, rows, after)| {
+                (bytes, before + rows + after, before..before + rows)
+            });
+            let sizes: Vec<(u64, u64, Range<u64>)> = sizes.collect();
+            let all: Vec<(u64, u64)> = sizes.iter().map(|(bytes, live, _)| (*bytes, *live)).collect();
+            let cut = || parts(&all).into_iter().zip(&sizes).map(|(part, (.., rows))| part.at(rows.clone()));
+            let tasks = divide(cut(), division, unit).unwrap();
+            let bytes: Vec<u64> =
+                cut().map(|part| if part.rows.is_empty() { 0 } else { part.bytes.max(1) }).collect();
+            let total = u128::from(bytes.iter().sum::<u64>());
+            let count = division.tasks(total).max(1);
+            prop_assert!(tasks.len() as u128 <= count);
             prop_assert!(tasks.iter().all(|task| !task.is_empty()));
-            let mut rows = vec![0_u64; sizes.len()];
+            let mut next: Vec<u64> = sizes.iter().map(|(.., rows)| rows.start).collect();
             for slice in tasks.iter().flatten() {
-                let (_, live) = sizes[slice.fragment.0 as usize];
-                let rows = &mut rows[slice.fragment.0 as usize];
-                let positions = slice.positions(live).unwrap();
-                prop_assert_eq!(positions.start, *rows);
-                *rows = positions.end;
+                let at = slice.fragment.0 as usize;
+                let positions = slice.positions(all[at].1).unwrap();
+                prop_assert_eq!(positions.start, next[at]);
+                next[at] = positions.end;
             }
-            let live: Vec<u64> = sizes.iter().map(|(_, live)| *live).collect();
-            prop_assert_eq!(rows, live);
-            let total: u64 = sizes.iter().filter(|(_, live)| *live > 0).map(|(bytes, _)| *bytes.max(&1)).sum();
-            // A row is not divided.
-            let row = sizes.iter().filter(|(_, live)| *live > 0).map(|(bytes, live)| bytes.div_ceil(*live)).max();
-            let largest = total.div_ceil(count as u64) * 5 / 2 + 2 + 2 * row.unwrap_or(0);
-            for task in tasks.iter().filter(|task| task.len() > 1) {
-                let bytes = |slice: &FragmentSlice| {
-                    let (bytes, live) = sizes[slice.fragment.0 as usize];
-                    let rows = slice.positions(live).unwrap();
-                    bytes * (rows.end - rows.start) / live
-                };
-                prop_assert!(task.iter().map(bytes).sum::<u64>() <= largest);
+            let ends: Vec<u64> = sizes.iter().map(|(.., rows)| rows.end).collect();
+            prop_assert_eq!(&next, &ends);
+            if unit == Unit::Row {
+                // A quarter more than a task, and a row at either end, which is not cut.
+                let row = |(at, bytes): (usize, &u64)| bytes.div_ceil((ends[at] - sizes[at].2.start).max(1));
+                let most = total.div_ceil(count) * 5 / 4
+                    + 2
+                    + 2 * u128::from(bytes.iter().enumerate().map(row).max().unwrap_or(0));
+                for task in &tasks {
+                    let share = |slice: &FragmentSlice| {
+                        let at = slice.fragment.0 as usize;
+                        let rows = slice.positions(all[at].1).unwrap();
+                        bytes[at] * (rows.end - rows.start) / (ends[at] - sizes[at].2.start)
+                    };
+                    prop_assert!(u128::from(task.iter().map(share).sum::<u64>()) <= most);
+                }
             }
         }
     }
