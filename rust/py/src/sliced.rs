@@ -2,6 +2,7 @@
 //!
 //! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
 //! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
+//! An array without values may have an offset that was never written, as those of Java's Arrow; it is replaced.
 //! Their values are validated, since pyarrow does not.
 
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRe
     let column = |column: PyResult<Bound<'_, PyAny>>| ArrayData::from_pyarrow_bound(&column?);
     let columns: Vec<ArrayData> =
         batch.getattr(intern!(py, "columns"))?.try_iter()?.map(column).collect::<PyResult<_>>()?;
-    let realigned = |data| if is_misaligned(&data) { realign(data) } else { Ok(data) };
+    let realigned =
+        |data| if is_misaligned(&data) || points_nowhere(&data) { realign(data) } else { Ok(data) };
     let column = |(data, field): (_, &FieldRef)| {
         realigned(data).map(make_array).map_err(|error| not_valid(field, &error))
     };
@@ -139,6 +141,21 @@ fn is_misaligned(data: &ArrayData) -> bool {
     data.child_data().iter().any(|child| (cuts && cut(child)) || is_misaligned(child))
 }
 
+/// Whether some array without values has an offset other than 0.
+fn points_nowhere(data: &ArrayData) -> bool {
+    let first = match data.data_type() {
+        _ if !data.is_empty() => None,
+        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..) => {
+            data.buffer::<i32>(0).first().map(|offset| i64::from(*offset))
+        }
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => {
+            data.buffer::<i64>(0).first().copied()
+        }
+        _ => None,
+    };
+    first.is_some_and(|offset| offset != 0) || data.child_data().iter().any(points_nowhere)
+}
+
 /// Whether cutting this cuts a struct.
 fn holds_struct(data: &ArrayData) -> bool {
     match data.data_type() {
@@ -148,8 +165,11 @@ fn holds_struct(data: &ArrayData) -> bool {
     }
 }
 
-/// The same values with no offset in any struct or fixed-size list.
+/// The same values with no offset in any struct or fixed-size list, nor in any array without values.
 fn realign(data: ArrayData) -> Result<ArrayData, ArrowError> {
+    if data.is_empty() {
+        return Ok(ArrayData::new_empty(data.data_type()));
+    }
     let (offset, len) = (data.offset(), data.len());
     let children: Vec<ArrayData> =
         data.child_data().iter().map(|child| realign(child.clone())).collect::<Result<_, _>>()?;
