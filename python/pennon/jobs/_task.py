@@ -298,7 +298,7 @@ class Task:
         >>> data = {"a": range(6)}
         >>> table = pennon.write_dataset(data, "memory://task-slices", mode="overwrite", max_rows_per_file=2)
         >>> [task.slices for task in jobs.plan_scan(table, tasks=2).tasks]
-        [[(0, None), (1, None)], [(2, None)]]
+        [[(0, None), (1, range(0, 1))], [(1, range(1, 2)), (2, None)]]
         """
         return [(fragment, None if rows is None else range(*rows)) for fragment, rows in self._native.slices]
 
