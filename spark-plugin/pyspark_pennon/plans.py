@@ -28,8 +28,8 @@ MOST_BYTES = 4 << 30
 PADDING = f"STRUCT<{', '.join(f'b{number}: BINARY' for number in range(20))}>"
 """A type of which Spark believes that its values are of 2,000 bytes."""
 
-PADDED_BYTES = 1008
-"""What Spark takes for the size of a number in a frame of numbers with padding."""
+PADDED_BYTES = 8 * (8 + 8 + 2_000) // (8 + 8)
+"""What Spark takes for the size of a number with padding: its own, times the growth of a row of eight more."""
 
 
 @dataclass(frozen=True)

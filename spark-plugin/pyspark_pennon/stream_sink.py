@@ -157,13 +157,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if context is None or query is None:
             raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
         filled = (batch for batch in iterator if batch.num_rows)
-        first = next(filled, None)
         fragments: list[Any] = []
-        if first is not None:
-            convert = converter(first.schema, self.schema, safe=True)
-            rows = pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
-            with quick_task():
-                fragments = self._fragments(rows)
+        with quick_task():
+            first = next(filled, None)
+            if first is not None:
+                convert = converter(first.schema, self.schema, safe=True)
+                fragments = self._fragments(
+                    pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
+                )
         return Written(context.partitionId(), query, self.version, fragments, self.new)
 
     def _fragments(self, rows: pa.RecordBatchReader) -> list[Any]:

@@ -108,7 +108,15 @@ def plan_read(
     """
     from pennon import jobs
 
-    sized = options.tasks is not None or options.bytes_per_task is not None
+    division: dict[str, Any]
+    if options.tasks is not None or options.bytes_per_task is not None:
+        division = {"tasks": options.tasks, "bytes_per_task": options.bytes_per_task}
+    else:
+        division = {
+            "bytes_per_task": TASK_BYTES,
+            "workers": parallelism,
+            "least_bytes_per_task": least_bytes or LEAST_TASK_BYTES,
+        }
     return jobs.plan_scan(
         table,
         columns=list(columns),
@@ -116,11 +124,8 @@ def plan_read(
         batch_size=options.batch_size,
         batch_size_bytes=BATCH_BYTES,
         blob_handling="all_binary",
-        tasks=options.tasks,
-        bytes_per_task=options.bytes_per_task if sized else TASK_BYTES,
-        workers=None if sized else parallelism,
-        least_bytes_per_task=None if sized else least_bytes or LEAST_TASK_BYTES,
         storage_options=stored(options.storage_options),
+        **division,
     )
 
 

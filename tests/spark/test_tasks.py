@@ -414,7 +414,7 @@ def test_a_worker_forgets_the_archives_of_spark(spark: SparkSession) -> None:
 
 
 def test_collections_of_garbage_between_tasks_leave_modules_alone(spark: SparkSession) -> None:
-    """Else a worker collects for 60 ms after each task."""
+    """Else a worker collects for 40 ms after each task."""
     import gc
     import sys
     import types
@@ -470,8 +470,6 @@ def test_workers_do_not_wait_to_send(spark: SparkSession) -> None:
 
     from pyspark_pennon.workers import mapped
 
-    if os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false") == "true":
-        pytest.skip("no connections by TCP")
     (row,) = mapped(spark.range(0, 1, 1, 1), run, "found string").collect()
     assert "127.0.0.1 1" in row.found
     assert not re.search(r" 0\b", row.found)

@@ -168,7 +168,7 @@ pub(super) fn divide(
 }
 
 fn no_tasks() -> Error {
-    Error::invalid_input("A job needs at least one task, and a task at least one byte: found 0")
+    Error::invalid_input("A job needs at least one task or worker, and a task at least one byte: found 0")
 }
 
 #[cfg(test)]
@@ -214,16 +214,13 @@ mod tests {
 
     #[test]
     fn fragments_are_cut_where_tasks_end_but_for_slivers() {
-        let bytes = |tasks: Vec<Vec<FragmentSlice>>, live| -> Vec<u64> {
-            let rows = |slice: &FragmentSlice| slice.positions(live).unwrap();
-            tasks.iter().map(|task| task.iter().map(rows).map(|rows| rows.end - rows.start).sum()).collect()
-        };
-        // A third of a task would be a whole fragment more than the other's.
-        let tasks = divide(parts(&[(100, 100); 3]).into_iter(), Division::Tasks(2), Unit::Row).unwrap();
-        assert_eq!(bytes(tasks, 100), [150, 150]);
-        // Of the first two fragments, a tenth and a fifth of a task.
-        let sizes = [(110, 110), (110, 110), (80, 80)];
         let slice = |id, rows| FragmentSlice { fragment: FragmentId(id), rows };
+        let tasks = divide(parts(&[(100, 100); 3]).into_iter(), Division::Tasks(2), Unit::Row).unwrap();
+        let expected =
+            [vec![slice(0, None), slice(1, Some(0..50))], vec![slice(1, Some(50..100)), slice(2, None)]];
+        assert_eq!(tasks, expected);
+        // The first fragment is a tenth of a task too long, the second one ends a fifth of a task too late.
+        let sizes = [(110, 110), (110, 110), (80, 80)];
         let tasks = divide(parts(&sizes).into_iter(), Division::Tasks(3), Unit::Row).unwrap();
         let expected = [
             vec![slice(0, None)],
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_have_as_many_tasks_each() {
+    fn workers_have_the_same_number_of_tasks() {
         const MIB: u64 = 1 << 20;
         let count = |total: u64, workers, bytes| {
             let division = Division::workers(workers, Some(bytes), None);
