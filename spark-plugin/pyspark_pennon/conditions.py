@@ -49,11 +49,14 @@ class Condition:
     ----------
     predicate
         In Pennon's SQL; true for each row for which the condition is.
+    is_exact
+        Whether the predicate is true for no other rows.
     references
         The columns that the condition reads; None if that is not known.
     """
 
     predicate: str | None = None
+    is_exact: bool = False
     references: frozenset[str] | None = None
 
     def may_need(self, name: str) -> bool:
@@ -85,7 +88,8 @@ def analysed(
         plan = execution()
         names = _references(tree(plan.analyzed().toJSON()))
         optimised = plan.optimizedPlan()
-        return Condition(_predicate(optimised, tree(optimised.toJSON()), translator), names)
+        predicate, is_exact = _predicate(optimised, tree(optimised.toJSON()), translator)
+        return Condition(predicate, is_exact, names)
     except Exception as error:  # a class of Spark's has changed: nothing is skipped
         if type(error).__name__ in ("Py4JError", "Py4JJavaError", *_CHANGED):
             return Condition()
@@ -170,8 +174,8 @@ def _id(attribute: Node) -> int:
     return int(attribute.fields["exprId"]["id"])
 
 
-def _predicate(plan: Any, root: Node, translator: Translator) -> str | None:
-    """What the conditions above the rows imply.
+def _predicate(plan: Any, root: Node, translator: Translator) -> tuple[str | None, bool]:
+    """What the conditions above the rows imply, and whether it implies them.
 
     Parameters
     ----------
@@ -179,15 +183,26 @@ def _predicate(plan: Any, root: Node, translator: Translator) -> str | None:
         The same plan, in the JVM and as read.
     """
     names = _names(root)
-    found = []
+    found: list[str | None] = []
     while root.kind in _STEPS:
         if root.kind == "Filter":
             walk = _Walk(translator, names, plan.condition)
-            implied = walk.implied(tree(root.fields["condition"]))
-            found += [] if implied is None else [implied]
+            found += map(walk.exact, _conjuncts(tree(root.fields["condition"])))
         (root,) = root.children
         plan = plan.child()
-    return conjunction(found) if root.kind == "LogicalRDD" else None
+    if root.kind != "LogicalRDD":
+        return None, False
+    predicate = conjunction([part for part in found if part is not None])
+    return predicate, predicate is not None and None not in found
+
+
+def _conjuncts(expression: Node) -> Iterator[Node]:
+    """The conditions that AND combines."""
+    if expression.kind != "And":
+        yield expression
+        return
+    for side in expression.children:
+        yield from _conjuncts(side)
 
 
 class _Walk:
@@ -198,21 +213,14 @@ class _Walk:
         self._columns = columns
         self._condition = condition
 
-    def implied(self, expression: Node) -> str | None:
-        """What is true wherever `expression` is; None if that is nothing."""
-        if expression.kind == "And":
-            sides = [self.implied(side) for side in expression.children]
-            return conjunction([side for side in sides if side is not None])
-        return self._exact(expression)
-
-    def _exact(self, expression: Node) -> str | None:
+    def exact(self, expression: Node) -> str | None:
         """What is true, false or null wherever `expression` is."""
         name = expression.kind
         if name in ("And", "Or"):
-            left, right = (self._exact(side) for side in expression.children)
+            left, right = (self.exact(side) for side in expression.children)
             return None if left is None or right is None else f"({left}) {name.upper()} ({right})"
         if name == "Not":
-            inner = self._exact(expression.children[0])
+            inner = self.exact(expression.children[0])
             return None if inner is None else f"NOT ({inner})"
         pushed = self._filter(name, expression)
         return None if pushed is None else self._translator.translate(pushed)

@@ -3,12 +3,14 @@
 Conditions and new values are Spark's: the columns that they name are read with the address of each row, Spark
 filters and computes, and a task hands addresses and values to the part of the job that read them. There is no
 shuffle: partition and task have one number. After a conflict with another writer only what changed is read again.
+
+A condition that Pennon's SQL says exactly needs no Spark to find rows that are deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.executor import run_partitions
+from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.options import ReadOptions, session_storage_options
@@ -31,10 +33,13 @@ from pyspark_pennon.workers import mapped
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-METRICS = "num_affected_rows long, num_updated_rows long, num_deleted_rows long, num_inserted_rows long"
+    from pyspark_pennon.conditions import Condition
 
 ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 """Spark has no unsigned integers."""
+
+DRIVER_BYTES = 64 << 20
+"""Less than this the driver reads itself to find rows: to start tasks takes Spark longer."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +66,13 @@ class Target:
 
     def everything(self, table: Any) -> DataFrame:
         """All columns of a version, those of the system too, for analysis and joins."""
-        options = self.options(
+        return self.named(table_frame(self.spark, table, self.all_columns(table)))
+
+    def all_columns(self, table: Any) -> ReadOptions:
+        """Options of a read of them."""
+        return self.options(
             version=int(table.version), with_row_id=True, with_row_address=True, with_row_versions=True
         )
-        return self.named(table_frame(self.spark, table, options))
 
     def named(self, frame: DataFrame) -> DataFrame:
         """The frame under the alias of the table."""
@@ -81,7 +89,11 @@ class Target:
 
     def metrics(self, *, updated: int = 0, deleted: int = 0, inserted: int = 0) -> DataFrame:
         """One row in the manner of Delta."""
-        return self.spark.createDataFrame([(updated + deleted + inserted, updated, deleted, inserted)], METRICS)
+        # Spark answers this itself, without a task.
+        return self.spark.sql(
+            f"SELECT {updated + deleted + inserted}L num_affected_rows, {updated}L num_updated_rows, "
+            f"{deleted}L num_deleted_rows, {inserted}L num_inserted_rows"
+        )
 
 
 def as_column(value: Column | str) -> Column:
@@ -97,7 +109,10 @@ def delete_rows(target: Target, condition: Column | str | None) -> DataFrame:
     if condition is None:
         return _delete_all(target, table)
     shown = condition if isinstance(condition, str) else str(condition)
-    return _change_where(target, table, condition, {}, shown)
+    found = _analysed(target, table, condition)
+    if found.is_exact:
+        return _delete_where(target, table, found, shown)
+    return _change_where(target, table, condition, {}, skipped=found.predicate, shown=shown)
 
 
 def update_rows_where(
@@ -105,7 +120,9 @@ def update_rows_where(
 ) -> DataFrame:
     """Give columns of the rows for which a condition is true new values: see `LanceTable.update`."""
     table = target.open()
-    return _change_where(target, table, condition, check_columns(table.schema, values), None)
+    checked = check_columns(table.schema, values)
+    skipped = None if condition is None else _analysed(target, table, condition).predicate
+    return _change_where(target, table, condition, checked, skipped=skipped)
 
 
 def check_columns(columns: pa.Schema, values: Mapping[str, Column | str]) -> dict[str, Column | str]:
@@ -145,6 +162,13 @@ def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = 
     return pa.schema([ADDRESS, *kind, *(columns.field(name).with_nullable(True) for name in names)])
 
 
+def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
+    from pyspark_pennon.conditions import analysed
+
+    columns = tables.read_schema(table, target.all_columns(table))
+    return analysed(target.spark, table, columns, condition, target.alias)
+
+
 def _delete_all(target: Target, table: Any) -> DataFrame:
     """Delete all rows, which needs no column of them, so it is done on the driver."""
     from pennon import jobs
@@ -154,24 +178,75 @@ def _delete_all(target: Target, table: Any) -> DataFrame:
     return target.metrics(deleted=0 if report is None else int(report.rows))
 
 
+def _delete_where(target: Target, table: Any, condition: Condition, shown: str) -> DataFrame:
+    """Delete the rows for which an exact predicate is true: on the driver if there is little to read."""
+    from pennon import jobs
+
+    tasks = _searching_tasks(target, table, condition)
+    plan = jobs.plan_change_rows(
+        table,
+        pa.schema([pa.field(ROW_ADDRESS, pa.uint64())]),
+        columns=[],
+        filter=condition.predicate,
+        predicate=shown,
+        tasks=tasks,
+        storage_options=stored(target.storage_options),
+    )
+    title = f"delete from {target.uri}"
+
+    def run(plan: Any) -> list[Any]:
+        if tasks == 1:
+            return [_delete_found(task) for task in plan.tasks]
+        shipped = ShippedPlan.of(plan, target.storage_options)
+        parts = [shipped.only(number) for number in range(len(shipped))]
+        return run_tasks(target.spark, parts, title, call=lambda part: _delete_found(part.task(0)))
+
+    report = published(plan, run, title)
+    return target.metrics() if report is None else target.counted(report)
+
+
+def _delete_found(task: Any) -> Any:
+    """The result of a task that deletes what it reads."""
+    return task.run(task.to_reader())
+
+
+def _searching_tasks(target: Target, table: Any, condition: Condition) -> int:
+    """Into how many tasks a search for rows is divided; one of them is for the driver."""
+    columns = sorted(condition.references or table.schema.names)
+    width = tables.row_width(table, columns)
+    if width is not None and width * table.count_rows() <= DRIVER_BYTES:
+        return 1
+    options = target.options(filter_sql=condition.predicate)
+
+    def tasks(options: ReadOptions) -> int:
+        return int(tables.plan_read(table, options, columns, parallelism(target.spark)).num_tasks)
+
+    return tasks(options) if tasks(replace(options, bytes_per_task=DRIVER_BYTES)) > 1 else 1
+
+
 def _change_where(
     target: Target,
     table: Any,
     condition: Column | str | None,
     values: dict[str, Column | str],
-    shown: str | None,
+    *,
+    skipped: str | None,
+    shown: str | None = None,
 ) -> DataFrame:
-    """Delete or update rows and say how many; commit nothing if no row matches."""
-    from pennon import jobs
+    """Delete or update rows and say how many; commit nothing if no row matches.
 
-    from pyspark_pennon.conditions import analysed
+    Parameters
+    ----------
+    skipped
+        True in Pennon's SQL for each row for which `condition` is: others are not read.
+    shown
+        The condition as the transaction tells it.
+    """
+    from pennon import jobs
 
     everything = target.everything(table)
     matching = everything if condition is None else everything.where(as_column(condition))
     verb = "update" if values else "delete from"
-    skipped = None
-    if condition is not None:
-        skipped = analysed(target.spark, table, everything.schema, condition, target.alias).predicate
     wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
     schema = changes_schema(table.schema, list(values))

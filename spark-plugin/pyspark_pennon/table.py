@@ -311,7 +311,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         """Delete the rows for which a condition is true, in one commit; all rows without one.
 
         Spark evaluates the condition, tasks hand the addresses of the rows to the table. A part of it also skips
-        rows while scanning, by the statistics of files.
+        rows while scanning. Comparisons with constants need no Spark to find their rows: Pennon does, on the driver
+        if it has at most 64 MiB to read for that, else in tasks.
 
         Parameters
         ----------

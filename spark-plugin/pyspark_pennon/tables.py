@@ -7,7 +7,7 @@ a table.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -127,6 +127,15 @@ def plan_read(
         storage_options=stored(options.storage_options),
         **division,
     )
+
+
+def row_width(table: Any, columns: Collection[str]) -> int | None:
+    """The bytes of a row's values in some columns; None if one of them may be of any length."""
+    kinds = {field.name: field.type for field in full_schema(table)}
+    try:
+        return sum(-(-int(kinds[name].bit_width) // 8) for name in columns)
+    except ValueError:
+        return None
 
 
 def fragment_groups(table: Any, tasks: int, *, among: Container[int] | None = None) -> list[list[int]]:

@@ -139,14 +139,18 @@ def test_where_keeps_what_spark_keeps(spark: SparkSession, table: str) -> None:
     predicates = PREDICATES + ONLY_IN_SPARK
     dataset = pennon.dataset(table)
     schema = read(spark, table).schema
-    skipping = 0
+    skipping, exact = 0, []
     for predicate, expected in zip(predicates, verdicts(spark, table, predicates), strict=True):
         # What is skipped while scanning, without a job of Spark for each.
-        implied = analysed(spark, dataset, schema, predicate).predicate
-        scanned = dataset.to_table(columns=["id"], filter=implied)["id"].to_pylist()
+        implied = analysed(spark, dataset, schema, predicate)
+        scanned = dataset.to_table(columns=["id"], filter=implied.predicate)["id"].to_pylist()
         assert set(expected) <= set(scanned), (predicate, implied)
+        assert set(expected) == set(scanned) or not implied.is_exact, (predicate, implied)
         skipping += len(scanned) < DATA.num_rows
+        exact += [predicate] * implied.is_exact
     assert skipping > 40
+    assert len(exact) > 40
+    assert {"i % 2 = 0", "coalesce(b, true)", "i in (select 1)"}.isdisjoint(exact)
     for predicate in ["not (f > 1.0D)", "g = 0.1F", "s > 'aa' or i is null", *ONLY_IN_SPARK[:5]]:
         (expected,) = verdicts(spark, table, [predicate])
         assert kept(read(spark, table, columns=["id"], where=predicate)) == expected, predicate

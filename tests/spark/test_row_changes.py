@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import lance
@@ -14,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
-from pyspark_pennon import LanceTable, retries
+from pyspark_pennon import LanceTable, retries, row_changes, tables
 
 
 @pytest.fixture
@@ -152,6 +153,47 @@ def between(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> li
     return attempts
 
 
+@pytest.fixture(params=["delete on the driver", "delete by tasks", "delete by Spark", "update"])
+def verb(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What finds the rows of a delete, or an update."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "delete by tasks":
+            patch.setattr(row_changes, "DRIVER_BYTES", 1)
+            patch.setattr(tables, "LEAST_TASK_BYTES", 1)
+        yield request.param
+
+
+def put(condition: str, verb: str) -> str:
+    """A condition, put so that only Spark can tell what it means if the rows shall be found by Spark."""
+    return f"({condition}) AND id % 1 = 0" if verb == "delete by Spark" else condition
+
+
+def jobs_of(spark: SparkSession, run: Callable[[], object]) -> int:
+    """How many jobs Spark runs for something."""
+    group = f"jobs-{time.monotonic_ns()}"
+    spark.sparkContext.setJobGroup(group, "counted")
+    try:
+        run()
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+
+def test_spark_runs_a_job_where_that_pays(spark: SparkSession, dataset: pennon.LanceDataset, verb: str) -> None:
+    handle = LanceTable.forPath(spark, dataset.uri)
+    condition = put("id BETWEEN 20 AND 29 AND part > 3 OR name = 'Name 5'", verb)
+    if verb == "update":
+        assert jobs_of(spark, lambda: handle.update(condition, {"part": "100"})) == 1
+        assert sum(part == 100 for _, part, *_ in rows(dataset.uri).values()) == 4
+    else:
+        assert jobs_of(spark, lambda: handle.delete(condition)) == (verb != "delete on the driver")
+        assert {at for at, *_ in rows(dataset.uri).values()} == set(range(60)) - {5, 25, 26, 27}
+    transaction = pennon.dataset(dataset.uri).read_transaction(2)
+    assert transaction is not None
+    assert getattr(transaction.operation, "predicate", condition) == condition
+
+
 def test_changes_of_other_rows_meanwhile_are_kept(
     spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +203,6 @@ def test_changes_of_other_rows_meanwhile_are_kept(
     assert len(rows(dataset.uri)) == 58
 
 
-@pytest.mark.parametrize("verb", ["delete", "update"])
 def test_a_conflict_looks_again_at_what_changed(
     spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
@@ -173,8 +214,8 @@ def test_a_conflict_looks_again_at_what_changed(
 
     attempts = between(monkeypatch, change)
     handle = LanceTable.forPath(spark, dataset.uri)
-    if verb == "delete":
-        assert counts(handle.delete("id < 4 OR id > 55")) == (0, 7, 0)
+    if verb != "update":
+        assert counts(handle.delete(put("id < 4 OR id > 55", verb))) == (0, 7, 0)
         assert sorted(at for at, *_ in rows(dataset.uri).values()) == list(range(4, 56))
     else:
         assert counts(handle.update("id < 4 OR id > 55", {"part": "part + 1"})) == (7, 0, 0)
@@ -183,7 +224,6 @@ def test_a_conflict_looks_again_at_what_changed(
     assert len(attempts) == 2
 
 
-@pytest.mark.parametrize("verb", ["delete", "update"])
 @pytest.mark.parametrize("others", ["id = 2", "id < 25"])
 def test_another_writer_leaves_nothing_to_change(
     spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch, verb: str, others: str
@@ -192,8 +232,8 @@ def test_another_writer_leaves_nothing_to_change(
     handle = LanceTable.forPath(spark, dataset.uri)
 
     def change(condition: str) -> tuple[int, int, int]:
-        if verb == "delete":
-            return counts(handle.delete(condition))
+        if verb != "update":
+            return counts(handle.delete(put(condition, verb)))
         return counts(handle.update(condition, {"part": "part + 1"}))
 
     attempts = between(monkeypatch, lambda: pennon.dataset(dataset.uri).delete(others))
@@ -207,7 +247,7 @@ def test_another_writer_leaves_nothing_to_change(
     assert sum(change("id IN (30, 59)")) == 1
     assert len(attempts) == 2
     assert handle.version == 4
-    assert len(rows(dataset.uri)) == 60 - (1 if others == "id = 2" else 25) - 1 - (verb == "delete")
+    assert len(rows(dataset.uri)) == 60 - (1 if others == "id = 2" else 25) - 1 - (verb != "update")
 
 
 def test_all_rows_are_deleted_next_to_others(
