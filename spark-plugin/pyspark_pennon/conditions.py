@@ -235,6 +235,8 @@ class _Walk:
             return None if column is None else getattr(spark_api, name)(column)
         if name == "In":
             return self._one_of(*expression.children)
+        if name == "InSet":
+            return self._one_of_many(expression)
         if name in _FLIPPED or name in _TEXT:
             return self._comparison(name, *expression.children)
         return None
@@ -257,6 +259,19 @@ class _Walk:
         values = [self._value(item) for item in items]
         return None if None in values else spark_api.In(column, tuple(values))
 
+    def _one_of_many(self, expression: Node) -> Any | None:
+        """As Spark puts a list of more than ten constants: a set, of which JSON tells nothing."""
+        (compared,) = expression.children
+        column = self._column(compared)
+        values = self._condition().apply(expression.number).hset()
+        if column is None or values.size() > MOST_VALUES or values.contains(None):
+            return None
+        texts = values.mkString(_BETWEEN).split(_BETWEEN)
+        if len(texts) != values.size():
+            return None
+        found = [_stored(text, compared.fields["dataType"]) for text in texts]
+        return None if None in found else spark_api.In(column, tuple(found))
+
     def _column(self, expression: Node) -> tuple[str, ...] | None:
         if expression.kind != "AttributeReference":
             return None
@@ -266,24 +281,39 @@ class _Walk:
     def _value(self, literal: Node) -> Any:
         """The value of a literal as Python has it; None for null and for what is not translated."""
         text, kind = literal.fields["value"], literal.fields["dataType"]
-        if text is None or not isinstance(kind, str):
+        if text is None:
             return None
-        try:
-            if kind in ("timestamp", "timestamp_ntz"):
-                # Their text is in the time zone of the session, where some times are twice.
-                micros = self._condition().apply(literal.number).value()
-                start = _INSTANT if kind == "timestamp" else _INSTANT.replace(tzinfo=None)
-                return start + timedelta(microseconds=micros)
-            return _parsed(text, kind)
-        except OverflowError:
-            return None
+        if kind in _TIMES:
+            # Their text is in the time zone of the session, where some times are twice.
+            return _stored(self._condition().apply(literal.number).value(), kind)
+        return _parsed(text, kind)
 
 
-_INSTANT = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MOST_VALUES = 10_000
+"""Longer lists are not told to the scan: each task would read them."""
+
+_BETWEEN = "\0"
+"""What stands between the values of a set; texts that have it are left to Spark."""
+
+_TIMES = {"timestamp": datetime(1970, 1, 1, tzinfo=timezone.utc), "timestamp_ntz": datetime(1970, 1, 1)}
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def _parsed(text: str, kind: str) -> Any:
+def _stored(value: str | int, kind: Any) -> Any:
+    """The value of a type that Spark holds so, times in microseconds and dates in days since 1970; as `_parsed`."""
+    try:
+        if kind == "date":
+            return date(1970, 1, 1) + timedelta(days=int(value))
+        start = _TIMES.get(kind) if isinstance(kind, str) else None
+        return _parsed(str(value), kind) if start is None else start + timedelta(microseconds=int(value))
+    except OverflowError:
+        return None
+
+
+def _parsed(text: str, kind: Any) -> Any:
+    """The value of a type that Spark writes so; None if that is not known."""
+    if not isinstance(kind, str):
+        return None
     if kind in ("byte", "short", "integer", "long"):
         return int(text)
     if kind == "boolean":
