@@ -65,8 +65,9 @@ def read(
         Columns to read, in this order; all when None.
     where
         A condition as in `DataFrame.where`, on any column of the table: a `Column`, or text in Spark's SQL. Spark
-        evaluates it, so that functions, NULL and NaN mean what they mean in Spark. Comparisons, `IN`, null checks
-        and text functions of it are also used to skip rows while scanning.
+        evaluates it, so that functions, NULL and NaN mean what they mean in Spark. Comparisons with constants,
+        `IN`, null checks and text functions of it are also used to skip rows while scanning. If it has nothing
+        else, it is left to the scan, and columns that only it names do not come to Spark.
     version, tag, branch, timestamp
         What to read: a version by number, by tag, the newest one of a branch or one of its versions, or the newest
         one that was committed at or before a time (naive times are local).
@@ -130,6 +131,8 @@ def read(
     names = tables.read_columns(table, options)
     everything = replace(options, columns=tables.readable_columns(table, options))
     condition = analysed(spark, table, tables.read_schema(table, everything), where)
+    if condition.is_exact:
+        return table_frame(spark, table, replace(options, filter_sql=condition.with_filter(filter_sql)))
     asked = list(table.schema.names if columns is None else columns)
     others = (name for name in everything.columns or () if name not in asked and condition.may_need(name))
     narrowed = replace(options, columns=(*asked, *others), filter_sql=condition.with_filter(filter_sql))

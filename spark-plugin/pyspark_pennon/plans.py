@@ -137,11 +137,11 @@ def numbered(
     # Spark generates the other numbers and drops them, about a billion a second; the padding makes them few.
     elements = min(rows * row_bytes(schema), MOST_BYTES) // PADDED_BYTES
     shift = max(0, -(-elements // count) - 1).bit_length()
-    numbers = spark.range(0, count << shift, 1, count)
-    if shift:
-        numbers = numbers.where(f"id & {(1 << shift) - 1}L = 0")
-    if rows:
-        numbers = numbers.selectExpr("id", f"CAST(NULL AS {PADDING}) AS padding")
+    columns = f"id, CAST(NULL AS {PADDING}) AS padding" if rows else "id"
+    # One text, since Spark analyses each step of a frame.
+    numbers = spark.sql(
+        f"SELECT {columns} FROM range(0, {count << shift}, 1, {count}) WHERE id & {(1 << shift) - 1}L = 0"
+    )
 
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -62,10 +62,14 @@ def test_tasks_of_filtered_reads_search_an_index(spark: SparkSession, tmp_path: 
     assert sorted(row.id for row in found) == list(range(ROWS - 20, ROWS - 10))
     # Of these Spark finds that the condition is not true for any.
     assert pyspark_pennon.read(spark, uri, where=f"{predicate} AND k = 1").count() == 0
-    assert LanceTable.forPath(spark, uri).delete(predicate).first().num_deleted_rows == 0
+    handle = LanceTable.forPath(spark, uri)
+    assert handle.delete(f"{predicate} AND k % 1 = 0").first().num_deleted_rows == 0
     # Without an index that helps.
     assert pyspark_pennon.read(spark, uri).where(predicate).count() == 10
     assert pyspark_pennon.read(spark, uri, where="id * 2 BETWEEN 20 AND 38").count() == 10
+    # Without Spark.
+    assert handle.delete(predicate).first().num_deleted_rows == 10
+    assert pyspark_pennon.read(spark, uri).where(predicate).count() == 10
 
 
 def test_care(spark: SparkSession, table: LanceTable) -> None:
