@@ -263,8 +263,10 @@ class _Walk:
         """As Spark puts a list of more than ten constants: a set, of which JSON tells nothing."""
         (compared,) = expression.children
         column = self._column(compared)
+        if column is None:
+            return None
         values = self._condition().apply(expression.number).hset()
-        if column is None or values.size() > MOST_VALUES or values.contains(None):
+        if values.size() > MOST_VALUES or values.contains(None):
             return None
         texts = values.mkString(_BETWEEN).split(_BETWEEN)
         if len(texts) != values.size():
@@ -281,7 +283,7 @@ class _Walk:
     def _value(self, literal: Node) -> Any:
         """The value of a literal as Python has it; None for null and for what is not translated."""
         text, kind = literal.fields["value"], literal.fields["dataType"]
-        if text is None:
+        if text is None or not isinstance(kind, str):
             return None
         if kind in _TIMES:
             # Their text is in the time zone of the session, where some times are twice.
@@ -301,19 +303,20 @@ _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 def _stored(value: str | int, kind: Any) -> Any:
     """The value of a type that Spark holds so, times in microseconds and dates in days since 1970; as `_parsed`."""
+    if not isinstance(kind, str):
+        return None
     try:
         if kind == "date":
             return date(1970, 1, 1) + timedelta(days=int(value))
-        start = _TIMES.get(kind) if isinstance(kind, str) else None
-        return _parsed(str(value), kind) if start is None else start + timedelta(microseconds=int(value))
+        if kind in _TIMES:
+            return _TIMES[kind] + timedelta(microseconds=int(value))
     except OverflowError:
         return None
+    return _parsed(str(value), kind)
 
 
-def _parsed(text: str, kind: Any) -> Any:
+def _parsed(text: str, kind: str) -> Any:
     """The value of a type that Spark writes so; None if that is not known."""
-    if not isinstance(kind, str):
-        return None
     if kind in ("byte", "short", "integer", "long"):
         return int(text)
     if kind == "boolean":

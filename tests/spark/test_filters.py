@@ -177,6 +177,16 @@ def test_where_keeps_what_spark_keeps(spark: SparkSession, table: str) -> None:
         assert kept(read(spark, table, columns=["id"], where=predicate)) == expected, predicate
 
 
+def test_values_without_a_translation_leave_the_rest(spark: SparkSession, table: str) -> None:
+    dataset, schema = pennon.dataset(table), read(spark, table).schema
+    structs = ", ".join(f"named_struct('a', {number}L)" for number in range(12))
+    for other in ["st = named_struct('a', 1L)", f"st in ({structs})", "i % 2 = 1"]:
+        found = analysed(spark, dataset, schema, f"{other} and u = 255")
+        assert found.predicate is not None
+        assert "`u` = 255" in found.predicate, other
+        assert not found.is_exact
+
+
 def test_some_lists_are_left_to_spark(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, schema = pennon.dataset(table), read(spark, table).schema
     zero = "s in (" + many("'a{}'", r"'a\0b'") + ")"
