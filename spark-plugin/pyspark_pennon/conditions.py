@@ -1,8 +1,8 @@
 """Conditions of Spark, as far as a scan can use them to skip rows.
 
-A condition means what Spark says: [read][pyspark_pennon.read] leaves it to Spark, which evaluates it on every row
-that the scan gives. This module only finds a predicate in Pennon's SQL that is true for all of those rows, and
-perhaps for more. It walks the optimised plan of `frame.where(condition)`, where Spark has resolved names, folded
+A condition means what Spark says. This module looks for a predicate in Pennon's SQL that is true for all rows for
+which the condition is: if it is true for no others the scan answers the condition, else Spark evaluates that on the
+rows of the scan. It walks the optimised plan of `frame.where(condition)`, where Spark has resolved names, folded
 constants and rearranged casts. What it does not know is left out; without a JVM at hand, as in Spark Connect,
 nothing is found. The plan comes as JSON, in one call.
 """
@@ -50,14 +50,21 @@ class Condition:
     predicate
         In Pennon's SQL; true for each row for which the condition is.
     is_exact
-        Whether the predicate is true for no other rows.
+        Whether there is a predicate, and it is true for no other rows.
     references
         The columns that the condition reads; None if that is not known.
+    is_of_now
+        Whether the condition has a part that means something else later, which the predicate has as it is now.
     """
 
     predicate: str | None = None
     is_exact: bool = False
     references: frozenset[str] | None = None
+    is_of_now: bool = False
+
+    def later(self) -> Condition:
+        """What a scan may use that runs at some other time."""
+        return Condition(references=self.references) if self.is_of_now else self
 
     def may_need(self, name: str) -> bool:
         """Whether the condition reads a column, for all that is known."""
@@ -86,10 +93,11 @@ def analysed(
     translator = Translator(tables.full_schema(table), {field.name: field.dataType for field in schema.fields})
     try:
         plan = execution()
-        names = _references(tree(plan.analyzed().toJSON()))
+        root = tree(plan.analyzed().toJSON())
+        nodes = _nodes(root)
         optimised = plan.optimizedPlan()
         predicate, is_exact = _predicate(optimised, tree(optimised.toJSON()), translator)
-        return Condition(predicate, is_exact, names)
+        return Condition(predicate, is_exact, _references(root, nodes), any(map(_is_of_now, nodes)))
     except Exception as error:  # a class of Spark's has changed: nothing is skipped
         if type(error).__name__ in ("Py4JError", "Py4JJavaError", *_CHANGED):
             return Condition()
@@ -153,14 +161,28 @@ def tree(text: str | list[Any]) -> Node:
     return read()
 
 
-def _references(plan: Node) -> frozenset[str] | None:
-    if plan.kind != "Filter":
-        return None
-    nodes = list(tree(plan.fields["condition"]).all())
-    if any("Subquery" in node.kind or node.kind == "Exists" for node in nodes):
+def _nodes(plan: Node) -> list[Node]:
+    """Those of the condition of an analysed plan, if that is what the plan is."""
+    return list(tree(plan.fields["condition"]).all()) if plan.kind == "Filter" else []
+
+
+def _references(plan: Node, nodes: list[Node]) -> frozenset[str] | None:
+    if not nodes or any("Subquery" in node.kind or node.kind == "Exists" for node in nodes):
         return None
     names = _names(plan)
     return frozenset(names[_id(node)] for node in nodes if node.kind == "AttributeReference")
+
+
+def _is_of_now(node: Node) -> bool:
+    """Whether Spark puts a constant of the moment for an expression when it optimises a plan."""
+    if node.kind == "Cast":
+        text = node.children[0].fields.get("value")
+        return isinstance(text, str) and text.strip().lower().startswith(_DAYS_OF_NOW)
+    return node.kind.startswith("Current") or node.kind in _OF_NOW
+
+
+_OF_NOW = ("Now", "LocalTimestamp", "SessionUser", "VariableReference")
+_DAYS_OF_NOW = ("now", "today", "tomorrow", "yesterday")
 
 
 def _names(plan: Node) -> dict[int, str]:
@@ -291,14 +313,14 @@ class _Walk:
         return _parsed(text, kind)
 
 
-MOST_VALUES = 10_000
-"""Longer lists are not told to the scan: each task would read them."""
+MOST_VALUES = 2_000
+"""Lists with more are not told to the scan: their JSON takes seconds, and each task would read them."""
 
 _BETWEEN = "\0"
 """What stands between the values of a set; texts that have it are left to Spark."""
 
 _TIMES = {"timestamp": datetime(1970, 1, 1, tzinfo=timezone.utc), "timestamp_ntz": datetime(1970, 1, 1)}
-_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_ISO_DAY = re.compile(r"(?!0000)\d{4}-\d\d-\d\d")
 
 
 def _stored(value: str | int, kind: Any) -> Any:
@@ -326,7 +348,8 @@ def _parsed(text: str, kind: str) -> Any:
     if kind == "float":
         return struct.unpack("f", struct.pack("f", float(text)))[0]
     if kind == "string":
-        return text
+        # Spark shows bytes that are no UTF-8 as this character.
+        return None if "\ufffd" in text else text
     if kind.startswith("decimal"):
         return Decimal(text)
     if kind == "date" and _ISO_DAY.fullmatch(text):

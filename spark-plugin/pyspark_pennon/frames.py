@@ -130,7 +130,7 @@ def read(
 
     names = tables.read_columns(table, options)
     everything = replace(options, columns=tables.readable_columns(table, options))
-    condition = analysed(spark, table, tables.read_schema(table, everything), where)
+    condition = analysed(spark, table, tables.read_schema(table, everything), where).later()
     if condition.is_exact:
         return table_frame(spark, table, replace(options, filter_sql=condition.with_filter(filter_sql)))
     asked = list(table.schema.names if columns is None else columns)

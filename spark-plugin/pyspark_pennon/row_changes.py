@@ -39,7 +39,7 @@ ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 """Spark has no unsigned integers."""
 
 DRIVER_BYTES = 64 << 20
-"""Less than this the driver reads itself to find rows: to start tasks takes Spark longer."""
+"""At most this much the driver reads itself to find rows: to start tasks takes Spark longer."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class Target:
 
     def metrics(self, *, updated: int = 0, deleted: int = 0, inserted: int = 0) -> DataFrame:
         """One row in the manner of Delta."""
-        # Spark answers this itself, without a task.
+        # Spark shows rows of a text without a task.
         return self.spark.sql(
-            f"SELECT {updated + deleted + inserted}L num_affected_rows, {updated}L num_updated_rows, "
-            f"{deleted}L num_deleted_rows, {inserted}L num_inserted_rows"
+            f"SELECT * FROM VALUES ({updated + deleted + inserted}L, {updated}L, {deleted}L, {inserted}L) AS "
+            "metrics(num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows)"
         )
 
 
@@ -183,25 +183,26 @@ def _delete_where(target: Target, table: Any, condition: Condition, shown: str) 
     from pennon import jobs
 
     tasks = _searching_tasks(target, table, condition)
-    plan = jobs.plan_change_rows(
+    first = jobs.plan_change_rows(
         table,
         pa.schema([pa.field(ROW_ADDRESS, pa.uint64())]),
         columns=[],
         filter=condition.predicate,
         predicate=shown,
-        tasks=tasks,
+        tasks=tasks or 1,
         storage_options=stored(target.storage_options),
     )
     title = f"delete from {target.uri}"
 
     def run(plan: Any) -> list[Any]:
-        if tasks == 1:
+        # After a conflict there may be more to read: what others have added.
+        if tasks == 0 and plan is first:
             return [_delete_found(task) for task in plan.tasks]
         shipped = ShippedPlan.of(plan, target.storage_options)
         parts = [shipped.only(number) for number in range(len(shipped))]
         return run_tasks(target.spark, parts, title, call=lambda part: _delete_found(part.task(0)))
 
-    report = published(plan, run, title)
+    report = published(first, run, title)
     return target.metrics() if report is None else target.counted(report)
 
 
@@ -211,17 +212,17 @@ def _delete_found(task: Any) -> Any:
 
 
 def _searching_tasks(target: Target, table: Any, condition: Condition) -> int:
-    """Into how many tasks a search for rows is divided; one of them is for the driver."""
+    """Into how many tasks of Spark a search for rows is divided; 0 if it is for the driver."""
     columns = sorted(condition.references or table.schema.names)
     width = tables.row_width(table, columns)
     if width is not None and width * table.count_rows() <= DRIVER_BYTES:
-        return 1
+        return 0
     options = target.options(filter_sql=condition.predicate)
 
     def tasks(options: ReadOptions) -> int:
         return int(tables.plan_read(table, options, columns, parallelism(target.spark)).num_tasks)
 
-    return tasks(options) if tasks(replace(options, bytes_per_task=DRIVER_BYTES)) > 1 else 1
+    return tasks(options) if tasks(replace(options, bytes_per_task=DRIVER_BYTES)) > 1 else 0
 
 
 def _change_where(

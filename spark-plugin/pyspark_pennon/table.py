@@ -310,9 +310,9 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
     def delete(self, condition: Column | str | None = None) -> DataFrame:
         """Delete the rows for which a condition is true, in one commit; all rows without one.
 
-        Spark evaluates the condition, tasks hand the addresses of the rows to the table. A part of it also skips
-        rows while scanning. Comparisons with constants need no Spark to find their rows: Pennon does, on the driver
-        if it has at most 64 MiB to read for that, else in tasks.
+        A scan finds the rows if the condition has comparisons with constants alone: on the driver if at most 64 MiB
+        are read for that, else in tasks. Other conditions Spark evaluates, tasks hand the addresses of the rows to
+        the table, and a part of the condition skips rows while scanning.
 
         Parameters
         ----------

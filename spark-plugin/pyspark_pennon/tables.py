@@ -131,9 +131,11 @@ def plan_read(
 
 def row_width(table: Any, columns: Collection[str]) -> int | None:
     """The bytes of a row's values in some columns; None if one of them may be of any length."""
-    kinds = {field.name: field.type for field in full_schema(table)}
+    kinds = [full_schema(table).field(name).type for name in columns]
+    if any(pa.types.is_dictionary(kind) for kind in kinds):
+        return None
     try:
-        return sum(-(-int(kinds[name].bit_width) // 8) for name in columns)
+        return sum(-(-int(kind.bit_width) // 8) for kind in kinds)
     except ValueError:
         return None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import time
 from decimal import Decimal
+from pathlib import Path
 
 import pennon
 import pyarrow as pa
@@ -31,6 +33,11 @@ DATA = pa.table(
         "day": pa.array([datetime.date(2024, 3, d) for d in (1, 2, 3)] + [None] * 3),
         "ts": pa.array([STAMP, None, STAMP + datetime.timedelta(microseconds=1)] * 2, pa.timestamp("us", "UTC")),
         "ntz": pa.array([STAMP.replace(tzinfo=None), None] * 3, pa.timestamp("us")),
+        "w": pa.array([0, 2**32 - 1, None, 7, 1, 2], pa.uint32()),
+        "h": pa.array([0.0, -0.0, math.nan, None, 1.5, -math.inf], pa.float16()),
+        "long": pa.array(["now", "", None, "ab", "\ufffd", "a"], pa.large_string()),
+        "code": pa.array(["ab", None, "b", "ab", "", "a"]).dictionary_encode(),
+        "ms": pa.array([STAMP, None, STAMP + datetime.timedelta(seconds=1)] * 2, pa.timestamp("ms", "Asia/Tokyo")),
         "st": pa.array([{"a": 1}, None, {"a": None}, {"a": 2}, {"a": 3}, None], pa.struct({"a": pa.int64()})),
     }
 )
@@ -87,6 +94,18 @@ PREDICATES = [
     "ts > timestamp'2024-03-31 01:30:00'",
     "ntz = timestamp_ntz'2024-03-31 01:30:00'",
     "ntz < timestamp_ntz'2024-03-31 01:30:00'",
+    "w = 4294967295",
+    "w > -1",
+    "not (w < 2)",
+    "h > 1.0F",
+    "h = 1.5F",
+    "not (h < 1.0F)",
+    "long >= 'now'",
+    "long like 'a%'",
+    "code = 'ab'",
+    "code <> ''",
+    "ms = timestamp'2024-03-31 01:30:00'",
+    "ms > timestamp'2024-03-31 01:30:00'",
     "st.a = 1",
     "st.a is null",
     "st is null",
@@ -185,6 +204,35 @@ def test_values_without_a_translation_leave_the_rest(spark: SparkSession, table:
         assert found.predicate is not None
         assert "`u` = 255" in found.predicate, other
         assert not found.is_exact
+
+
+def test_constants_of_the_moment_are_those_of_the_action(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "moments.lance")
+    soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=8)
+    pennon.write_dataset({"id": [1], "due": pa.array([soon], pa.timestamp("us", "UTC"))}, uri)
+    later = {sign: read(spark, uri, where=f"due {sign} now()") for sign in "<>"}
+    assert (later["<"].count(), later[">"].count()) == (0, 1)
+    time.sleep(max(0.0, (soon - datetime.datetime.now(datetime.timezone.utc)).total_seconds()) + 0.1)
+    assert (later["<"].count(), later[">"].count()) == (1, 0)
+    spark.sql("DECLARE OR REPLACE VARIABLE moment = TIMESTAMP '2026-01-01'")
+    for of_now in [
+        "due < current_timestamp()",
+        "date(due) < current_date()",
+        "due < cast('today' as timestamp)",
+        "due < moment",
+    ]:
+        condition = analysed(spark, pennon.dataset(uri), read(spark, uri).schema, f"{of_now} and id = 1")
+        assert condition.is_of_now
+        assert condition.later() == conditions.Condition(references=frozenset({"id", "due"}))
+
+
+def test_texts_that_are_not_utf8_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "texts.lance")
+    pennon.write_dataset({"id": [0, 1, 2], "s": ["a", "\ufffd", "b"]}, uri)
+    byte = "cast(x'ff' as string)"
+    whole, letters = read(spark, uri), many("'k{}'")
+    for condition in [f"s = {byte}", f"s < {byte}", f"startswith(s, {byte})", f"s in ({letters}, {byte})"]:
+        assert kept(read(spark, uri, where=condition)) == kept(whole.where(condition)), condition
 
 
 def test_some_lists_are_left_to_spark(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
