@@ -54,7 +54,7 @@ class Condition:
     references
         The columns that the condition reads; None if that is not known.
     is_of_now
-        Whether the condition has a part that means something else later, which the predicate has as it is now.
+        Whether the condition may have a part that means something else later, which the predicate has as it is now.
     """
 
     predicate: str | None = None
@@ -97,7 +97,8 @@ def analysed(
         nodes = _nodes(root)
         optimised = plan.optimizedPlan()
         predicate, is_exact = _predicate(optimised, tree(optimised.toJSON()), translator)
-        return Condition(predicate, is_exact, _references(root, nodes), any(map(_is_of_now, nodes)))
+        is_of_now = not nodes or any(map(_is_of_now, nodes))
+        return Condition(predicate, is_exact, _references(root, nodes), is_of_now)
     except Exception as error:  # a class of Spark's has changed: nothing is skipped
         if type(error).__name__ in ("Py4JError", "Py4JJavaError", *_CHANGED):
             return Condition()
@@ -181,7 +182,7 @@ def _is_of_now(node: Node) -> bool:
     return node.kind.startswith("Current") or node.kind in _OF_NOW
 
 
-_OF_NOW = ("Now", "LocalTimestamp", "SessionUser", "VariableReference")
+_OF_NOW = ("Now", "LocalTimestamp", "SessionUser")
 _DAYS_OF_NOW = ("now", "today", "tomorrow", "yesterday")
 
 
@@ -287,13 +288,14 @@ class _Walk:
         column = self._column(compared)
         if column is None:
             return None
+        kind = compared.fields["dataType"]
         values = self._condition().apply(expression.number).hset()
-        if values.size() > MOST_VALUES or values.contains(None):
+        if not isinstance(kind, str) or values.size() > MOST_VALUES or values.contains(None):
             return None
         texts = values.mkString(_BETWEEN).split(_BETWEEN)
         if len(texts) != values.size():
             return None
-        found = [_stored(text, compared.fields["dataType"]) for text in texts]
+        found = [_stored(text, kind) for text in texts]
         return None if None in found else spark_api.In(column, tuple(found))
 
     def _column(self, expression: Node) -> tuple[str, ...] | None:
@@ -308,13 +310,13 @@ class _Walk:
         if text is None or not isinstance(kind, str):
             return None
         if kind in _TIMES:
-            # Their text is in the time zone of the session, where some times are twice.
+            # Their text is in the time zone of the session, where some times occur two times.
             return _stored(self._condition().apply(literal.number).value(), kind)
         return _parsed(text, kind)
 
 
 MOST_VALUES = 2_000
-"""Lists with more are not told to the scan: their JSON takes seconds, and each task would read them."""
+"""The scan does not get longer lists: their JSON takes seconds, and each task would read them."""
 
 _BETWEEN = "\0"
 """What stands between the values of a set; texts that have it are left to Spark."""
@@ -323,10 +325,8 @@ _TIMES = {"timestamp": datetime(1970, 1, 1, tzinfo=timezone.utc), "timestamp_ntz
 _ISO_DAY = re.compile(r"(?!0000)\d{4}-\d\d-\d\d")
 
 
-def _stored(value: str | int, kind: Any) -> Any:
+def _stored(value: str | int, kind: str) -> Any:
     """The value of a type that Spark holds so, times in microseconds and dates in days since 1970; as `_parsed`."""
-    if not isinstance(kind, str):
-        return None
     try:
         if kind == "date":
             return date(1970, 1, 1) + timedelta(days=int(value))

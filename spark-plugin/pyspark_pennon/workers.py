@@ -16,7 +16,7 @@ forget that it has looked into these. They are found again when something is imp
 
 After each task a worker collects garbage among all objects of the process, most of which belong to modules: 40 ms
 of processor time a task for the 70,000 objects of NumPy, pyarrow and PySpark. Modules live as long as the process,
-so the collector is told to leave alone what lives after modules were imported.
+so the collector leaves alone what lives after modules were imported.
 """
 
 from __future__ import annotations
