@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from late_store import BUCKET, QUICK, LateServer
-from records import loaded
+from records import result
 
 FILES = 64
 ROWS = 1_000_000  # of 8 bytes
@@ -123,16 +123,9 @@ def measure(server: LateServer, delay: float, limit: float, rounds: int) -> dict
             requests[side] = server.traffic().methods
     size = sum(sizes["pennon"].values()) / FILES / MEGABYTE
     how = f"at most {limit:g} MB/s an answer" if limit else "as quickly as the server can"
-    return loaded(
-        {
-            "name": f"bandwidth, {delay:g}, {limit:g}",
-            "claim": f"scan of {FILES} files of {size:.0f} MB, {delay:g} ms, {how}",
-            "store": f"S3 with {delay:g} ms",
-            "absent": {},
-            "seconds": times,
-            "counts": {side: {"requests": requests[side].get("GET", 0)} for side in SIDES},
-        }
-    )
+    claim = f"scan of {FILES} files of {size:.0f} MB, {delay:g} ms, {how}"
+    counts = {side: {"requests": requests[side].get("GET", 0)} for side in SIDES}
+    return result(claim, f"S3 with {delay:g} ms", times, counts, name=f"bandwidth, {delay:g}, {limit:g}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 
 import lance
 import pennon
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 POLICIES = {"pennon": "metadata", "off": "off", "pages": "pages"}
 
@@ -88,8 +88,7 @@ def main() -> None:
             calls = {side: (lambda dataset=dataset: repeat(dataset)) for side, dataset in opened.items()}
             found = sampled(calls, options.rounds)
             seconds = {side: [taken / repeated for taken in times] for side, times in found.items()}
-            case = {"name": name, "claim": name, "store": "local disk, warm", "absent": {}, "repeat": repeated}
-            results.append(loaded(case | {"seconds": seconds}))
+            results.append(result(name, "local disk, warm", seconds, repeat=repeated))
             print(line(results[-1]), flush=True)
     found = record.of("checksums", "Checksums", ("off", "pages", "pylance"), {"rows": options.rows}, options.rounds)
     save(options.results, found | {"cases": results})

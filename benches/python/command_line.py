@@ -20,7 +20,7 @@ from pathlib import Path
 
 from growth_tables import many_fragments, many_versions
 from late_store import BUCKET, QUICK, LateServer, running
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 COMMANDS: dict[str, list[str]] = {
     "log -n 10": ["log", "TABLE", "-n", "10"],
@@ -100,13 +100,8 @@ def main() -> None:
                 counts[what][f"{name}_s3"] = {"requests": server.traffic().requests}
     results = []
     for what in chosen:
-        case = {
-            "name": what,
-            "claim": f"`{what}`",
-            "store": f"processes of their own; S3 with {options.delay} ms",
-            "absent": {},
-        }
-        results.append(loaded(case | {"seconds": taken[what], "counts": counts[what]}))
+        store = f"processes of their own; S3 with {options.delay} ms"
+        results.append(result(f"`{what}`", store, taken[what], counts[what], name=what))
         print(line(results[-1]))
     size = {"fragments": options.fragments, "versions": options.versions, "milliseconds": options.delay}
     found = record.of("command_line", "The command line", (), size, options.rounds)

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from memory import peak, resident
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 GROUPS = ["binary", "cell", "dictionary", "list"]
 SIDES = {"pennon": "pennon", "pylance": "lance"}
@@ -175,8 +175,8 @@ def main() -> int:
                 side: {"MB": round(statistics.median(float(str(figure[1])) for figure in found))}
                 for side, found in figures.items()
             }
-            made = {"name": f"{case}, {step}", "claim": f"{CLAIMS[case]}: {step}", "store": "local disk, warm"}
-            results.append(loaded(made | {"absent": {}, "seconds": seconds, "counts": memory}))
+            claim = f"{CLAIMS[case]}: {step}"
+            results.append(result(claim, "local disk, warm", seconds, memory, name=f"{case}, {step}"))
             print(line(results[-1]), flush=True)
     found = record.of("large_values", "Large values", ("pylance",), {"bytes": args.bytes}, args.rounds)
     save(args.results, found | {"cases": results})

@@ -30,7 +30,7 @@ from typing import Any
 
 import bandwidth
 from late_store import BUCKET, LateServer, Traffic, running
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 ROWS = 200_000
 FRAGMENTS = 10
@@ -307,23 +307,16 @@ def compare(
             times[side].append(seconds)
         if answers["pennon"] != answers["pylance"]:
             raise AssertionError(f"{operation}: the answers differ, found {answers}")
-    return loaded(
-        {
-            "name": f"{operation}, {delay:g}",
-            "claim": f"{CLAIMS[operation]}, {delay:g} ms",
-            "store": f"S3 with {delay:g} ms",
-            "absent": {},
-            "seconds": times,
-            "counts": {
-                side: {
-                    "requests": traffic[side].requests,
-                    "rounds": traffic[side].rounds,
-                    "MB": round(traffic[side].bytes / 1e6, 2),
-                }
-                for side in SIDES
-            },
+    counts = {
+        side: {
+            "requests": traffic[side].requests,
+            "rounds": traffic[side].rounds,
+            "MB": round(traffic[side].bytes / 1e6, 2),
         }
-    )
+        for side in SIDES
+    }
+    claim = f"{CLAIMS[operation]}, {delay:g} ms"
+    return result(claim, f"S3 with {delay:g} ms", times, counts, name=f"{operation}, {delay:g}")
 
 
 def main() -> None:

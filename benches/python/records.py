@@ -109,6 +109,22 @@ class Record:
         }
 
 
+def result(
+    claim: str,
+    store: str,
+    seconds: Mapping[str, list[float]],
+    counts: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    name: str | None = None,
+    absent: Mapping[str, str] | None = None,
+    repeat: int | None = None,
+) -> dict[str, Any]:
+    """A case with the load of the machine; its name is the claim, unless it has another one."""
+    made = {"name": name or claim, "claim": claim, "store": store, "absent": dict(absent or {})}
+    made |= {} if repeat is None else {"repeat": repeat}
+    return loaded(made | {"seconds": dict(seconds)} | ({"counts": counts} if counts else {}))
+
+
 def loaded(case: dict[str, Any]) -> dict[str, Any]:
     """A case with the load of the machine."""
     return case | {"load": round(os.getloadavg()[0], 2)}

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from records import Record, line, loaded, save
+from records import Record, line, result, save
 
 SIDES = {"pennon": "pennon", "pylance": "lance"}
 MEGABYTE = 1 << 20
@@ -106,8 +106,7 @@ def turns(claim: str, uri: str, rounds: int, action: Callable[[str, str], object
 
 def note(claim: str, seconds: dict[str, list[float]], counts: dict[str, dict[str, float]] | None = None) -> None:
     """Add a case to the results, and print it."""
-    made = {"name": claim, "claim": claim, "store": "local disk, warm", "absent": {}, "seconds": seconds}
-    RESULTS.append(loaded(made | ({"counts": counts} if counts else {})))
+    RESULTS.append(result(claim, "local disk, warm", seconds, counts))
     print(line(RESULTS[-1]), flush=True)
 
 

@@ -22,7 +22,7 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 MODULES = {"pennon": pennon, "pylance": lance}
 ROUNDS = 5
@@ -206,14 +206,7 @@ def compare(
 
 def measured(case: Case, rounds: int) -> dict[str, Any]:
     """The case and its samples."""
-    return loaded(
-        {
-            "name": case.name or case.claim,
-            "claim": case.claim,
-            "store": case.store,
-            "absent": dict(case.absent),
-            "repeat": case.repeat,
-            "seconds": run(case, rounds),
-        }
-        | ({"counts": case.counts} if case.counts else {})
+    seconds = run(case, rounds)
+    return result(
+        case.claim, case.store, seconds, case.counts, name=case.name, absent=case.absent, repeat=case.repeat
     )

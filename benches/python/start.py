@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 PROGRAMS = {
     "python": ["-c", ""],
@@ -54,8 +54,8 @@ def main() -> None:
         found = [{what: measured(call) for what, call in calls.items()} for _ in range(options.rounds)]
     results = []
     for what in PROGRAMS:
-        case = {"name": what, "claim": f"`{what}`", "store": "processes of their own", "absent": {}}
-        results.append(loaded(case | {"seconds": {"pennon": [each[what] for each in found]}}))
+        seconds = {"pennon": [each[what] for each in found]}
+        results.append(result(f"`{what}`", "processes of their own", seconds, name=what))
         print(line(results[-1]))
     found_of = record.of("start", "Processes that hardly do anything", (), {}, options.rounds)
     save(options.results, found_of | {"sides": {"pennon": "time of a processor"}, "cases": results})

@@ -27,7 +27,7 @@ import lance
 import numpy as np
 import pennon
 import pyarrow as pa
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 DIMENSION, K = 128, 10
 SUB_VECTORS, M, EF_CONSTRUCTION, EF = 16, 20, 150, 64
@@ -146,8 +146,7 @@ def in_turns(sides: Sequence[Any], queries: Any, ask: Callable[[Any, Any], objec
 def case(claim: str, seconds: dict[str, list[float]], recalls: dict[str, float] | None = None) -> dict[str, Any]:
     """A case for the results."""
     counts = {name: {"recall": round(found, 3)} for name, found in (recalls or {}).items()}
-    made = {"name": claim, "claim": claim, "store": "local disk, warm; faiss in memory", "absent": {}}
-    return loaded(made | {"seconds": seconds} | ({"counts": counts} if counts else {}))
+    return result(claim, "local disk, warm; faiss in memory", seconds, counts)
 
 
 def measured(kind: str, sides: list[Side], data: Any, queries: Any, nearest: Any) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ from pyspark_pennon import LanceTable, read, write
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 CATALOG = "com.lancedb.lance.spark.LanceNamespaceSparkCatalog"
 
@@ -110,8 +110,7 @@ def main() -> None:
         }
 
         def note(name: str, ours: list[float], other: list[float]) -> None:
-            case = {"name": name, "claim": name, "store": "local disk, warm", "absent": {}}
-            results.append(loaded(case | {"seconds": {"pennon": ours, "connector": other}}))
+            results.append(result(name, "local disk, warm", {"pennon": ours, "connector": other}))
             print(line(results[-1]), flush=True)
 
         for name, (ours, other) in reads.items():

@@ -31,7 +31,7 @@ from pyspark_pennon import LanceTable
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 BATCH = 500_000
 
@@ -135,14 +135,13 @@ def main() -> None:
             **{f"MB, {kind}": round(peak / 1e6) for kind, peak in sorted(memory.peaks.items())},
         }
         claim = f"merge of {source:,} rows, half of them new, into {count:,}"
-        case = {"name": "merge", "claim": claim, "store": "local disk", "absent": {}}
-        case = loaded(case | {"seconds": {"pennon": [seconds]}, "counts": {"pennon": counts}})
-        print(line(case))
+        merged = result(claim, "local disk", {"pennon": [seconds]}, {"pennon": counts}, name="merge")
+        print(line(merged))
         for stage in stages:
             size, number = stage["shuffleWriteBytes"], stage["shuffleWriteRecords"]
             print(f"  stage {stage['stageId']}: {size / 1e6:,.1f} MB, {number:,} rows, {size / number:.1f} B a row")
     found = record.of("merge_large", "A large merge", (), {}, 1)
-    save(arguments.results, found | {"cases": [case]})
+    save(arguments.results, found | {"cases": [merged]})
     spark.stop()
 
 

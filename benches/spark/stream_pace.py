@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
-from records import Record, check_whole, line, loaded, save
+from records import Record, check_whole, line, result, save
 
 WRITER = """
 import sys, time, pennon, pyarrow as pa
@@ -81,10 +81,9 @@ def main() -> None:
         "commits behind, most": round(max(behind), 1),
     }
     claim = f"{arguments.commits:,} commits, {arguments.rate:g} a second, then until the stream has them all"
-    case = {"name": "pace", "claim": claim, "store": "local disk", "absent": {}}
-    case = loaded(case | {"seconds": {"pennon": [seconds]}, "counts": {"pennon": counts}})
-    print(line(case))
-    save(arguments.results, record.of("stream_pace", "A stream", (), {}, 1) | {"cases": [case]})
+    found = result(claim, "local disk", {"pennon": [seconds]}, {"pennon": counts}, name="pace")
+    print(line(found))
+    save(arguments.results, record.of("stream_pace", "A stream", (), {}, 1) | {"cases": [found]})
     spark.stop()
 
 

@@ -59,7 +59,7 @@ from sides import (
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 cloudpickle.register_pickle_by_value(sides)  # workers cannot import it
 
-from records import RESULTS, Record, line, loaded, save  # noqa: E402
+from records import RESULTS, Record, line, result, save  # noqa: E402
 
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -184,10 +184,8 @@ def measured(able: list[Side], verb: str, source: DataFrame, count: int, rounds:
     for number in range(rounds):
         for side in able if number % 2 else reversed(able):
             seconds[side.name].append(run(side, verb, source, count))
-    result = {"name": verb, "claim": title(verb, count), "store": "local disk", "absent": {}, "seconds": seconds}
-    if verb in TARGETS:
-        result["target"] = dict([TARGETS[verb]])
-    return loaded(result)
+    target = {"target": dict([TARGETS[verb]])} if verb in TARGETS else {}
+    return result(title(verb, count), "local disk", seconds, name=verb) | target
 
 
 def main() -> None:
