@@ -11,7 +11,7 @@ use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ByteSource, FileReader};
 
-use super::page::first_in;
+use super::page::run_end;
 use super::{DEFAULT_PAGE_ROWS, PAGE_ROWS};
 use crate::intervals::Interval;
 use crate::values::{TypedValues, Value, value_at};
@@ -111,16 +111,8 @@ impl Lookup {
     /// The pages that may have values in an interval.
     pub(super) fn pages_of(&self, interval: &Interval) -> Range<usize> {
         let (min, max) = (TypedValues::of(self.min.as_ref()), TypedValues::of(self.max.as_ref()));
-        let first =
-            first_in(0..self.pages(), |page| max.get(page).is_some_and(|max| !interval.is_above(&max)));
-        let is_behind = |page| min.get(page).is_some_and(|min| interval.is_below(&min));
-        // Most intervals lie in a page or two.
-        let mut step = 1;
-        while first + step < self.pages() && !is_behind(first + step) {
-            step *= 2;
-        }
-        let end = (first + step / 2)..(first + step).min(self.pages());
-        first..first_in(end, is_behind)
+        let first = max.first_that(0..self.pages(), |max| !interval.is_above(max));
+        first..run_end(min, first, self.pages(), interval)
     }
 
     /// Whether every row of a page is in an interval.

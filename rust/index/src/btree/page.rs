@@ -53,16 +53,8 @@ impl BTreePage {
     /// Where the values in an interval are.
     pub(super) fn positions(&self, interval: &Interval) -> Range<usize> {
         let (values, len) = (TypedValues::of(self.values.as_ref()), self.values.len());
-        let passes = |at| values.get(at).is_some_and(|value| !interval.is_above(&value));
-        let start = first_in(self.values.null_count()..len, passes);
-        // Most intervals are short: single values.
-        let is_behind = |at: usize| values.get(at).is_none_or(|value| interval.is_below(&value));
-        let mut step = 1;
-        while start + step < len && !is_behind(start + step) {
-            step *= 2;
-        }
-        let end = (start + step / 2)..(start + step).min(len);
-        start..first_in(end, is_behind)
+        let start = values.first_that(self.values.null_count()..len, |value| !interval.is_above(value));
+        start..run_end(values, start, len, interval)
     }
 }
 
@@ -94,12 +86,13 @@ impl PageRun {
     }
 }
 
-/// The first position in a range for which a condition holds that holds for all behind it.
-pub(super) fn first_in(range: Range<usize>, passes: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (range.start, range.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if passes(middle) { high = middle } else { low = middle + 1 }
+/// The first position from `start` on whose value lies behind an interval, or `len`; sought from `start`, since most
+/// intervals are short: single values.
+pub(super) fn run_end(values: TypedValues<'_>, start: usize, len: usize, interval: &Interval) -> usize {
+    let is_behind = |value: &Value<'_>| interval.is_below(value);
+    let mut step = 1;
+    while start + step < len && !values.get(start + step).is_some_and(|value| is_behind(&value)) {
+        step *= 2;
     }
-    low
+    values.first_that((start + step / 2).min(len)..(start + step).min(len), is_behind)
 }

@@ -152,8 +152,7 @@ impl BTreeIndex {
         let pages: Vec<usize> = wanted.keys().copied().collect();
         let pages = self.pages(&pages, cache)?;
         let mut found = Vec::new();
-        for (page, intervals) in &wanted {
-            let page = pages.get(page).ok_or_else(|| Error::internal("a page was not read"))?;
+        for (page, intervals) in pages.values().zip(wanted.values()) {
             let runs = intervals.iter().map(|interval| page.positions(interval));
             let runs = runs.chain(nulls.then(|| 0..page.values().null_count()));
             found.extend(runs.filter(|run| !run.is_empty()).map(|run| PageRun::new(Arc::clone(page), run)));
@@ -218,8 +217,7 @@ impl BTreeIndex {
         let mut found = Vec::new();
         let wanted: Vec<usize> = partial.keys().copied().collect();
         let pages = self.pages(&wanted, cache)?;
-        for (page, intervals) in &partial {
-            let page = pages.get(page).ok_or_else(|| Error::internal("a page was not read"))?;
+        for (page, intervals) in pages.values().zip(partial.values()) {
             if nulls {
                 found.extend_from_slice(page.nulls());
             }
@@ -250,7 +248,7 @@ impl BTreeIndex {
         Ok(())
     }
 
-    /// Some pages, those that no cache has read with one call.
+    /// Some pages, all that are wanted, those that no cache has read with one call.
     pub(super) fn pages(
         &self,
         wanted: &[usize],

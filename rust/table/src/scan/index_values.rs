@@ -19,7 +19,7 @@ use crate::indices::{SearchError, Segment};
 use crate::versions::snapshot::Snapshot;
 
 /// Pages of a segment that take more bytes are not held: the rows are found without values, and these are read in pieces.
-const MOST_BYTES: u64 = 32 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Whether segments have the values of a field, and know those for which tests hold.
 pub(super) fn have_values(segments: &[&Segment], tests: &[&ValueTest], field: &Field) -> bool {
