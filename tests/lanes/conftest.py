@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+# Tests end before the optimizing compiler pays off; the processes that they start inherit this.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 CONNECT = os.environ.get("PENNON_LANE") == "connect"
 
 

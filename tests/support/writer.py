@@ -65,7 +65,7 @@ def delete(module_name: str, uri: str, start: int, end: int) -> None:
     module = importlib.import_module(module_name)
 
     def one(row: int) -> None:
-        dataset = module.dataset(uri)
+        dataset = module.dataset(uri, **os_only(module))
         deleted = dataset.delete(f"id = {row}")["num_deleted_rows"]
         done["found"] += deleted
 
