@@ -13,6 +13,8 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
 PYTEST := $(PY) -m pytest --quiet
+# One more than there are processors: many tests wait for the disk or for processes of their own.
+PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Seconds; a test that takes longer is marked `slow`.
 QUICK_TIMEOUT := 20
 # More for the tests in Python: make quick ARGS="-k merge", make nightly ARGS=-x
@@ -113,7 +115,7 @@ test-rust: | toolchain
 
 .PHONY: test-python
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
-	$(PYTEST) --numprocesses=auto --dist=worksteal tests/python tests/parity $(ARGS)
+	$(PYTEST) --numprocesses=$(PROCESSES) --dist=worksteal tests/python tests/parity $(ARGS)
 	$(PYTEST) pennon $(ARGS)
 	$(SPARK_ENV) $(PYTEST) --numprocesses=2 --dist=worksteal tests/spark $(ARGS)
 	$(MAKE) lane-connect
