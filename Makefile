@@ -14,7 +14,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
 PYTEST := $(PY) -m pytest --quiet
 # One more than there are processors: many tests wait for the disk or for processes of their own.
-PROCESSES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PROCESSES := $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
 # Seconds; a test that takes longer is marked `slow`.
 QUICK_TIMEOUT := 20
 # More for the tests in Python: make quick ARGS="-k merge", make nightly ARGS=-x

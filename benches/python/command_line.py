@@ -99,8 +99,8 @@ def main() -> None:
                     taken[what][f"{name}_s3"].append(seconds([*call, *settings]))
                 counts[what][f"{name}_s3"] = {"requests": server.traffic().requests}
     results = []
+    store = f"processes of their own; S3 with {options.delay} ms"
     for what in chosen:
-        store = f"processes of their own; S3 with {options.delay} ms"
         results.append(result(f"`{what}`", store, taken[what], counts[what], name=what))
         print(line(results[-1]))
     size = {"fragments": options.fragments, "versions": options.versions, "milliseconds": options.delay}

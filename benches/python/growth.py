@@ -300,11 +300,11 @@ def compare(group: str, name: str, uri: str, size: int, rounds: int, timeout: fl
         if any(answer != next(iter(answers.values())) for answer in answers.values()):
             raise AssertionError(f"{name} with {size:,} {group}: the answers differ, found {answers}")
     done = {side: found for side, found in results.items() if side not in slow}
-    memory = {side: statistics.median(result["memory"] for result in found) for side, found in done.items()}
+    memory = {side: statistics.median(each["memory"] for each in found) for side, found in done.items()}
     return result(
         f"{GROUPS[group][1][name].claim}; {size:,} {TITLES[group]}",
         "local disk, warm; processes of their own",
-        {side: [result["seconds"] for result in found] for side, found in done.items()},
+        {side: [each["seconds"] for each in found] for side, found in done.items()},
         {side: {"MB": round(median)} for side, median in memory.items()},
         name=f"{group}, {size}, {name}",
         absent=dict.fromkeys(slow, f"takes longer than {timeout:g} s"),

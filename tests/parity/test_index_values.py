@@ -144,6 +144,17 @@ def compare_orders(uri: str, filters: list[str | None], without_files: bool = Fa
         show(uri)
 
 
+def test_a_thousand_keys(tmp_path: Path) -> None:
+    """Each in a page of its own, or nearly: no data file is read, also the first time."""
+    uri, every = str(tmp_path / "t"), 2_600
+    table = pennon.write_dataset(pa.table({"k": range(1_000 * every)}), uri, durability="os")
+    table.create_scalar_index("k", "BTREE")
+    wanted = list(range(0, 1_000 * every, every))
+    hide(uri)
+    found = pennon.dataset(uri).to_table(columns=["k"], filter=f"k in ({', '.join(map(str, wanted))})")
+    assert found["k"].to_pylist() == wanted
+
+
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 def test_types(uri: str, stable: bool, library: Any, type: str) -> None:

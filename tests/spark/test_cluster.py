@@ -119,7 +119,6 @@ def test_verbs_and_failures_on_a_standalone_master(tmp_path: Path) -> None:
     assert output.count("an executor killed") == 3, output
 
 
-@long
 def test_speculative_twins(tmp_path: Path) -> None:
     """Spark starts a twin of a slow task on another host only, so the two workers have an address each."""
     settings = {"": "true", ".interval": "100ms", ".quantile": "0.5", ".multiplier": "1.1"}

@@ -10,7 +10,7 @@ own retries now and then. A writer of Pennon must not, except once in twenty com
 | `append` | appends one row of its own, from `start` to `end`, in one commit each |
 | `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
 | `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until told to stop |
-| `compact` | rewrites all fragments into one until told to stop; Pennon only |
+| `compact` | rewrites all fragments into one until told to stop, synced as the deletes next to it; Pennon only |
 | `optimize` | the same with `compact_files`, into fragments of 1,000 rows |
 """
 
@@ -65,7 +65,7 @@ def delete(module_name: str, uri: str, start: int, end: int) -> None:
     module = importlib.import_module(module_name)
 
     def one(row: int) -> None:
-        dataset = module.dataset(uri, **os_only(module))
+        dataset = module.dataset(uri)
         deleted = dataset.delete(f"id = {row}")["num_deleted_rows"]
         done["found"] += deleted
 
@@ -117,11 +117,11 @@ def compact(uri: str, stop: Path) -> None:
         table = pennon.dataset(uri)
         old = [part.metadata for part in table.get_fragments()]
         ids = [part.fragment_id for part in table.get_fragments()]
-        _, written = _native.rewrite_fragments(table._native, ids, native_options(durability="os"))
+        _, written = _native.rewrite_fragments(table._native, ids, native_options())
         new = [pennon.FragmentMetadata._of(part.parts) for part in written]
         group = pennon.LanceOperation.RewriteGroup(old, new)
         operation = pennon.LanceOperation.Rewrite([group], [])
-        pennon.LanceDataset.commit(uri, operation, read_version=table.version, durability="os")
+        pennon.LanceDataset.commit(uri, operation, read_version=table.version)
 
     again_and_again(one, stop)
 

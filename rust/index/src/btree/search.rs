@@ -248,7 +248,7 @@ impl BTreeIndex {
         Ok(())
     }
 
-    /// Some pages, all that are wanted, those that no cache has read with one call.
+    /// The pages that are wanted, which ascend; those that the cache lacks are read with one call.
     pub(super) fn pages(
         &self,
         wanted: &[usize],
