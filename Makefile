@@ -246,8 +246,9 @@ fmt: $(VENV)/.check
 .PHONY: check
 check: lint docs $(VENV)/.wheel
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	# In the profile of the tests, so that macros and build scripts are those that are compiled already.
+	$(CARGO) clippy --release --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --locked --quiet
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist tests/stubtest.allow pennon._native
 	$(PY) requirements/third_party.py --check
 	@echo "make check: all checks passed"
