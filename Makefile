@@ -209,6 +209,7 @@ miri: | toolchain
 	$(MIRI) -p pennon-core rows::segment::rank
 	$(MIRI) -p pennon-datafile bitpack::tests::agrees_with_the_verified_vectors
 	$(MIRI) -p pennon-index vector::train::products
+	$(MIRI) -p pennon-index vector::lane_sums
 
 # Decoders of files are given bytes that coverage guides: each target for so many seconds. The corpus stays in .build.
 FUZZ_SECONDS ?= 60

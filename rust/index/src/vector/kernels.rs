@@ -2,10 +2,12 @@
 
 use std::ops::{Add, Mul, Sub};
 
+#[cfg(target_arch = "x86_64")]
+use super::lane_sums;
 use super::simd::Kernel;
 
 /// Sums at once: the compiler may not change the order of one sum of floats.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// Floats that distances are computed in.
 pub(super) trait Real:
@@ -13,12 +15,31 @@ pub(super) trait Real:
 {
     /// `self * factor + term`: rounded once if that is one instruction, else twice.
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
+
+    /// The sums of products of two vectors, or of squared differences, each of every so many elements.
+    #[inline(always)]
+    fn lane_sums<const FUSED: bool, const DIFFERENCES: bool>(
+        a: &[[Self; LANES]],
+        b: &[[Self; LANES]],
+    ) -> [Self; LANES] {
+        portable_sums::<Self, FUSED, DIFFERENCES>(a, b)
+    }
 }
 
 impl Real for f32 {
     #[inline(always)]
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
         if FUSED { self.mul_add(factor, term) } else { self * factor + term }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn lane_sums<const FUSED: bool, const DIFFERENCES: bool>(
+        a: &[[Self; LANES]],
+        b: &[[Self; LANES]],
+    ) -> [Self; LANES] {
+        let sums = if FUSED { lane_sums::f32::largest::<DIFFERENCES>(a, b) } else { None };
+        sums.unwrap_or_else(|| portable_sums::<Self, FUSED, DIFFERENCES>(a, b))
     }
 }
 
@@ -27,18 +48,28 @@ impl Real for f64 {
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
         if FUSED { self.mul_add(factor, term) } else { self * factor + term }
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn lane_sums<const FUSED: bool, const DIFFERENCES: bool>(
+        a: &[[Self; LANES]],
+        b: &[[Self; LANES]],
+    ) -> [Self; LANES] {
+        let sums = if FUSED { lane_sums::f64::largest::<DIFFERENCES>(a, b) } else { None };
+        sums.unwrap_or_else(|| portable_sums::<Self, FUSED, DIFFERENCES>(a, b))
+    }
 }
 
 /// The sum of squared differences.
 #[inline(always)]
 pub(super) fn squared_l2<const FUSED: bool, T: Real>(a: &[T], b: &[T]) -> T {
-    sum(a, b, |a, b, sum| (a - b).multiply_add::<FUSED>(a - b, sum))
+    sum::<T, FUSED, true>(a, b)
 }
 
 /// The inner product.
 #[inline(always)]
 pub(super) fn dot<const FUSED: bool, T: Real>(a: &[T], b: &[T]) -> T {
-    sum(a, b, |a, b, sum| a.multiply_add::<FUSED>(b, sum))
+    sum::<T, FUSED, false>(a, b)
 }
 
 /// The length of a vector.
@@ -58,16 +89,33 @@ pub(super) fn hamming(a: &[u8], b: &[u8]) -> u32 {
 }
 
 #[inline(always)]
-fn sum<T: Real>(a: &[T], b: &[T], add: impl Fn(T, T, T) -> T) -> T {
-    let mut sums = [T::default(); LANES];
+fn sum<T: Real, const FUSED: bool, const DIFFERENCES: bool>(a: &[T], b: &[T]) -> T {
     let (a_chunks, a_rest) = a.as_chunks::<LANES>();
     let (b_chunks, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a_chunks.iter().zip(b_chunks) {
+    let sums = T::lane_sums::<FUSED, DIFFERENCES>(a_chunks, b_chunks);
+    let rest = a_rest.iter().zip(b_rest);
+    rest.fold(total(sums), |sum, (a, b)| add::<T, FUSED, DIFFERENCES>(*a, *b, sum))
+}
+
+/// The sums as any processor computes them.
+#[inline(always)]
+pub(super) fn portable_sums<T: Real, const FUSED: bool, const DIFFERENCES: bool>(
+    a: &[[T; LANES]],
+    b: &[[T; LANES]],
+) -> [T; LANES] {
+    let mut sums = [T::default(); LANES];
+    for (a, b) in a.iter().zip(b) {
         for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum = add(*a, *b, *sum);
+            *sum = add::<T, FUSED, DIFFERENCES>(*a, *b, *sum);
         }
     }
-    a_rest.iter().zip(b_rest).fold(total(sums), |sum, (a, b)| add(*a, *b, sum))
+    sums
+}
+
+#[inline(always)]
+fn add<T: Real, const FUSED: bool, const DIFFERENCES: bool>(a: T, b: T, sum: T) -> T {
+    let (a, b) = if DIFFERENCES { (a - b, a - b) } else { (a, b) };
+    a.multiply_add::<FUSED>(b, sum)
 }
 
 /// The sum of sums, by halves: one after another each addition would wait for the last.

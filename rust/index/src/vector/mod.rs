@@ -3,7 +3,7 @@
 //! | part | file |
 //! |---|---|
 //! | what distance means, and for which values | `metric.rs` |
-//! | loops over two vectors | `kernels.rs` |
+//! | loops over two vectors | `kernels.rs`; in the registers of x86-64 `lane_sums.rs` |
 //! | the registers that loops are compiled for | `simd.rs` |
 //! | numbers from a seed | `random.rs` |
 //! | vectors in memory, in the type in which they are computed | `matrix.rs` |
@@ -23,6 +23,8 @@ mod graph;
 mod index;
 mod kernels;
 mod kind;
+#[cfg(target_arch = "x86_64")]
+mod lane_sums;
 mod matrix;
 mod metadata;
 mod metric;

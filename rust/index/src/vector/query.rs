@@ -125,12 +125,22 @@ impl VectorRows for Range<usize> {
     }
 }
 
-/// Anywhere.
+/// Vectors that the processor is asked for before their turn.
+const AHEAD: usize = 3;
+
+/// Anywhere, so no processor foresees which vector is next.
 impl VectorRows for &[u32] {
     #[inline(always)]
     fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
         let range = move |row: u32| row as usize * dimension..(row as usize + 1) * dimension;
-        self.iter().map(move |row| elements.get(range(*row)).unwrap_or_default())
+        let vector = move |row: &u32| elements.get(range(*row)).unwrap_or_default();
+        self.iter().take(AHEAD).for_each(|row| simd::prefetch(vector(row)));
+        self.iter().enumerate().map(move |(at, row)| {
+            if let Some(later) = self.get(at + AHEAD) {
+                simd::prefetch(vector(later));
+            }
+            vector(row)
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! processor. Which one runs is chosen when it is called.
 #![cfg_attr(
     target_arch = "x86_64",
-    expect(unsafe_code, reason = "calls code that not every processor can run")
+    expect(unsafe_code, reason = "calls code that not every processor can run, and asks for memory ahead")
 )]
 
 /// A loop that is compiled for each kind of registers. What it calls must be inlined into it.
@@ -50,4 +50,20 @@ fn with_avx512<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx2,fma")]
 fn with_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<8, true>()
+}
+
+/// Bytes of a slice that are asked for ahead; after so many the processor goes on by itself.
+const PREFETCHED: usize = 1024;
+
+/// Asks for a slice that is read soon, so that nothing waits for it then.
+#[inline(always)]
+pub(super) fn prefetch<T>(values: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..size_of_val(values).min(PREFETCHED)).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: nothing is read, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().cast::<i8>().wrapping_add(at)) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, PREFETCHED);
 }
