@@ -6,7 +6,7 @@ own retries now and then. A writer of Pennon must not, except once in twenty com
 | role | does |
 |---|---|
 | `mix` | appends `rows` rows of its own and deletes one of the first ones, in each of `rounds` rounds |
-| `delete` | deletes the rows from `start` to `end`, one commit each; `found` counts those that it deleted itself |
+| `delete` | deletes the rows from `start` to `end`, one commit each, or until told to stop; `found` counts them |
 | `append` | appends one row of its own, from `start` to `end`, in one commit each |
 | `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
 | `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until told to stop |
@@ -61,7 +61,7 @@ def mix(module_name: str, uri: str, number: int, rounds: int, rows: int) -> None
         until_done("deletes", lambda row=row: module.dataset(uri).delete(f"id = {row}"))
 
 
-def delete(module_name: str, uri: str, start: int, end: int) -> None:
+def delete(module_name: str, uri: str, start: int, end: int, stop: Path | None = None) -> None:
     module = importlib.import_module(module_name)
 
     def one(row: int) -> None:
@@ -70,6 +70,8 @@ def delete(module_name: str, uri: str, start: int, end: int) -> None:
         done["found"] += deleted
 
     for row in range(start, end):
+        if stop is not None and stop.exists():
+            break
         until_done("deletes", lambda row=row: one(row))
 
 
@@ -150,12 +152,11 @@ if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
     if role in ("compact", "optimize"):
         {"compact": compact, "optimize": optimize}[role](arguments[0], Path(arguments[1]))
-    elif role == "update":
-        module_name, uri, start, end, stop = arguments
-        update(module_name, uri, int(start), int(end), Path(stop))
     else:
-        roles = {"mix": mix, "delete": delete, "append": append, "count": count}
-        roles[role](*arguments[:2], *map(int, arguments[2:]))
+        roles = {"mix": mix, "delete": delete, "append": append, "count": count, "update": update}
+        numbers = [int(text) for text in arguments[2:] if text.isdecimal()]
+        stop = [Path(text) for text in arguments[2:] if not text.isdecimal()]
+        roles[role](*arguments[:2], *numbers, *stop)
     if "pennon" in arguments:
         commits = done["appends"] + done["deletes"] + done["updates"]
         assert done["gave_up"] * 20 <= commits, f"{done['gave_up']} commits given up, {commits} made"
