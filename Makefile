@@ -304,7 +304,7 @@ docs-browser: docs .build/docs/.browser
 
 .PHONY: docs-rust
 docs-rust: | toolchain
-	$(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) doc --release --workspace --no-deps --locked
 	@echo "open target/doc/pennon_table/index.html"
 
 .PHONY: clean

@@ -6,7 +6,8 @@ own retries now and then. A writer of Pennon must not, except once in twenty com
 | role | does |
 |---|---|
 | `mix` | appends `rows` rows of its own and deletes one of the first ones, in each of `rounds` rounds |
-| `delete` | deletes the rows from `start` to `end`, one commit each, or until told to stop; `found` counts them |
+| `delete` | deletes the rows from `start` to `end`, one commit each; `found` counts those that it deleted itself |
+| `delete` with `stop` | the same with a pause after each, until told to stop |
 | `append` | appends one row of its own, from `start` to `end`, in one commit each |
 | `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
 | `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until told to stop |
@@ -70,8 +71,10 @@ def delete(module_name: str, uri: str, start: int, end: int, stop: Path | None =
         done["found"] += deleted
 
     for row in range(start, end):
-        if stop is not None and stop.exists():
-            break
+        if stop is not None:
+            if stop.exists():
+                break
+            time.sleep(0.02)
         until_done("deletes", lambda row=row: one(row))
 
 

@@ -38,7 +38,7 @@ impl Real for f32 {
         a: &[[Self; LANES]],
         b: &[[Self; LANES]],
     ) -> [Self; LANES] {
-        let sums = if FUSED { lane_sums::f32::largest::<DIFFERENCES>(a, b) } else { None };
+        let sums = if FUSED { lane_sums::of_f32::largest::<DIFFERENCES>(a, b) } else { None };
         sums.unwrap_or_else(|| portable_sums::<Self, FUSED, DIFFERENCES>(a, b))
     }
 }
@@ -55,7 +55,7 @@ impl Real for f64 {
         a: &[[Self; LANES]],
         b: &[[Self; LANES]],
     ) -> [Self; LANES] {
-        let sums = if FUSED { lane_sums::f64::largest::<DIFFERENCES>(a, b) } else { None };
+        let sums = if FUSED { lane_sums::of_f64::largest::<DIFFERENCES>(a, b) } else { None };
         sums.unwrap_or_else(|| portable_sums::<Self, FUSED, DIFFERENCES>(a, b))
     }
 }
@@ -92,12 +92,15 @@ pub(super) fn hamming(a: &[u8], b: &[u8]) -> u32 {
 fn sum<T: Real, const FUSED: bool, const DIFFERENCES: bool>(a: &[T], b: &[T]) -> T {
     let (a_chunks, a_rest) = a.as_chunks::<LANES>();
     let (b_chunks, b_rest) = b.as_chunks::<LANES>();
-    let sums = T::lane_sums::<FUSED, DIFFERENCES>(a_chunks, b_chunks);
+    let sum = match a_chunks {
+        [] => T::default(),
+        _ => total(T::lane_sums::<FUSED, DIFFERENCES>(a_chunks, b_chunks)),
+    };
     let rest = a_rest.iter().zip(b_rest);
-    rest.fold(total(sums), |sum, (a, b)| add::<T, FUSED, DIFFERENCES>(*a, *b, sum))
+    rest.fold(sum, |sum, (a, b)| add::<T, FUSED, DIFFERENCES>(*a, *b, sum))
 }
 
-/// The sums as any processor computes them.
+/// The sums without code for one kind of processor.
 #[inline(always)]
 pub(super) fn portable_sums<T: Real, const FUSED: bool, const DIFFERENCES: bool>(
     a: &[[T; LANES]],

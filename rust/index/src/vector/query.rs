@@ -125,8 +125,8 @@ impl VectorRows for Range<usize> {
     }
 }
 
-/// Vectors that the processor is asked for before their turn.
-const AHEAD: usize = 3;
+/// How far ahead of the vector that is read others are prefetched.
+const PREFETCH_DISTANCE: usize = 3;
 
 /// Anywhere, so no processor foresees which vector is next.
 impl VectorRows for &[u32] {
@@ -134,9 +134,9 @@ impl VectorRows for &[u32] {
     fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
         let range = move |row: u32| row as usize * dimension..(row as usize + 1) * dimension;
         let vector = move |row: &u32| elements.get(range(*row)).unwrap_or_default();
-        self.iter().take(AHEAD).for_each(|row| simd::prefetch(vector(row)));
+        self.iter().take(PREFETCH_DISTANCE).skip(1).for_each(|row| simd::prefetch(vector(row)));
         self.iter().enumerate().map(move |(at, row)| {
-            if let Some(later) = self.get(at + AHEAD) {
+            if let Some(later) = self.get(at + PREFETCH_DISTANCE) {
                 simd::prefetch(vector(later));
             }
             vector(row)

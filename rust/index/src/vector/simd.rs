@@ -1,11 +1,12 @@
 //! Loops compiled several times: for registers of 512 and of 256 bits with fused multiplication and addition, and for any
-//! processor. Which one runs is chosen when it is called.
+//! processor. Which one runs is chosen when it is called. And memory that is prefetched.
 #![cfg_attr(
     target_arch = "x86_64",
-    expect(unsafe_code, reason = "calls code that not every processor can run, and asks for memory ahead")
+    expect(unsafe_code, reason = "calls code that not every processor can run, and prefetches")
 )]
 
-/// A loop that is compiled for each kind of registers. What it calls must be inlined into it.
+/// A loop that is compiled for each kind of registers. What it calls must be inlined into it, or have target features of its
+/// own.
 pub(super) trait Kernel {
     /// What it gives.
     type Output;
@@ -52,18 +53,18 @@ fn with_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<8, true>()
 }
 
-/// Bytes of a slice that are asked for ahead; after so many the processor goes on by itself.
-const PREFETCHED: usize = 1024;
+/// Bytes of a slice that are prefetched; after so many the processor goes on by itself.
+const PREFETCH_BYTES: usize = 1024;
 
-/// Asks for a slice that is read soon, so that nothing waits for it then.
+/// Prefetches a slice that is read soon.
 #[inline(always)]
 pub(super) fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for at in (0..size_of_val(values).min(PREFETCHED)).step_by(64) {
+    for at in (0..size_of_val(values).min(PREFETCH_BYTES)).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: nothing is read, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().cast::<i8>().wrapping_add(at)) }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (values, PREFETCHED);
+    let _ = (values, PREFETCH_BYTES);
 }
