@@ -16,13 +16,15 @@ a time, one is done again on the newest version, and joins only fragments that a
 from __future__ import annotations
 
 import logging
+import sys
+import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.executor import described
+from pyspark_pennon.executor import described, spark_context
 from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
@@ -329,7 +331,13 @@ class MergeBuilder:
                 "source.localCheckpoint(), or write it to a table first"
             )
         with described(self._target.spark, f"merge into {self._target.uri}"), orphans_named(self._target.uri):
-            return self._with_source(MAX_LOSSES)
+            handled = sys.exc_info()[1]
+            try:
+                return self._with_source(MAX_LOSSES)
+            except Exception as error:
+                if spark_context(self._target.spark) is None:
+                    _free_frames(error, handled)
+                raise
 
     def _with_source(self, attempts: int) -> DataFrame:
         """The merge, with the source read and numbered again where an executor is lost with its part of it."""
@@ -399,6 +407,18 @@ class MergeBuilder:
                     "clause, drop it, or use withSchemaEvolution()"
                 )
         return Clause(clause.action, clause.condition, check_columns(columns, values))
+
+
+def _free_frames(error: BaseException, handled: BaseException | None) -> None:
+    """Frees the frames that an error holds by its traceback, in this thread; not those of one that is handled.
+
+    In Spark Connect the finalizer of a checkpoint asks the server to drop it. If the garbage collector calls it
+    while gRPC starts a thread for another request, both wait for ever.
+    """
+    chain: BaseException | None = error
+    while chain is not None and chain is not handled:
+        traceback.clear_frames(chain.__traceback__)
+        chain = chain.__cause__ or chain.__context__
 
 
 def _given(values: Mapping[str, Column | str] | None, name: str) -> Mapping[str, Column | str]:

@@ -5,6 +5,7 @@ These tests run in environments of their own, see `make lanes`: only the wheel, 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,17 @@ def spark() -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def finalized() -> Iterator[None]:
+    """Frees here what pytest held by the tracebacks of log records.
+
+    The finalizer of a checkpoint makes a request, and deadlocks if it is called while another one starts a thread.
+    """
+    yield
+    if CONNECT:
+        gc.collect()
 
 
 @pytest.fixture

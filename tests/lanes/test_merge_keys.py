@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -90,3 +92,27 @@ def test_keys_of_a_condition(
     matched = 0 if "NOT t.id" in str(condition) else 10
     assert len(rows) == 120 - max(matched, counts.num_updated_rows)
     assert sum(row["name"].startswith("new") for row in rows) == 20
+
+
+@pytest.mark.skipif(not CONNECT, reason="The finalizers of other sessions make no requests")
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_merge_leaves_no_checkpoint_to_the_garbage_collector(
+    table: LanceTable, source: DataFrame, fails: bool
+) -> None:
+    """Its finalizer makes a request, and deadlocks if it is called while another request starts a thread."""
+    given = source.unionByName(source) if fails else source
+    gc.collect()
+    gc.disable()
+    logging.disable()  # records that pytest keeps have tracebacks
+    try:
+        merge = table.alias("t").merge(given.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"name": "s.name"})
+        if fails:
+            with pytest.raises(pennon.InvalidInputError, match="match one row"):
+                merge.execute()
+        else:
+            assert merge.execute().collect()[0].num_updated_rows == 10
+        left = [each for each in gc.get_objects() if type(each).__name__ == "CachedRemoteRelation"]
+    finally:
+        logging.disable(logging.NOTSET)
+        gc.enable()
+    assert left == []
