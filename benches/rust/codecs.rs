@@ -1,9 +1,9 @@
 //! Single codecs, each compared with a `memcpy` of its output: bit packing, byte planes and FSST in cache, and
 //! whole pages of files in memory.
 //!
-//! `cargo bench --profile dist -p pennon-datafile`, or with a part of a claim to measure only those. The sides take turns, times are
-//! medians. Criterion would do more, but enables a feature of `serde` that compiles all of Arrow a second time for
-//! tests.
+//! `cargo bench --profile dist -p pennon-datafile`, or with a part of a claim to measure only those. The sides take turns,
+//! times are medians. Criterion would do more, but enables a feature of `serde` that compiles all of Arrow a second time
+//! for tests.
 
 mod measure;
 

@@ -1,8 +1,8 @@
 //! Scalar indices in memory: the search of B-tree pages, compared with that of a sorted list of the same values; and sets of
 //! rows, compared with words that have a bit for each row. One thread.
 //!
-//! `cargo bench --profile dist -p pennon-index --bench indices`, or with a part of a claim to measure only those. The sides take turns, times
-//! are medians.
+//! `cargo bench --profile dist -p pennon-index --bench indices`, or with a part of a claim to measure only those. The sides
+//! take turns, times are medians.
 
 mod measure;
 mod memory_files;

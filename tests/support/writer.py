@@ -7,7 +7,7 @@ own retries now and then. A writer of Pennon must not, except once in twenty com
 |---|---|
 | `mix` | appends `rows` rows of its own and deletes one of the first ones, in each of `rounds` rounds |
 | `delete` | deletes the rows from `start` to `end`, one commit each; `found` counts those that it deleted itself |
-| `delete` with `stop` | the same with a pause after each, until told to stop |
+| `delete` with `stop` | the same with a pause before each, until that file exists |
 | `append` | appends one row of its own, from `start` to `end`, in one commit each |
 | `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
 | `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until told to stop |

@@ -16,13 +16,13 @@ pub(super) trait Real:
     /// `self * factor + term`: rounded once if that is one instruction, else twice.
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
 
-    /// The sums of products of two vectors, or of squared differences, each of every so many elements.
+    /// What [`portable_sums`] gives with `FUSED`, from the registers of this processor; `None` where it has none of ours.
     #[inline(always)]
-    fn lane_sums<const FUSED: bool, const DIFFERENCES: bool>(
-        a: &[[Self; LANES]],
-        b: &[[Self; LANES]],
-    ) -> [Self; LANES] {
-        portable_sums::<Self, FUSED, DIFFERENCES>(a, b)
+    fn register_sums<const DIFFERENCES: bool>(
+        _: &[[Self; LANES]],
+        _: &[[Self; LANES]],
+    ) -> Option<[Self; LANES]> {
+        None
     }
 }
 
@@ -34,12 +34,11 @@ impl Real for f32 {
 
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn lane_sums<const FUSED: bool, const DIFFERENCES: bool>(
+    fn register_sums<const DIFFERENCES: bool>(
         a: &[[Self; LANES]],
         b: &[[Self; LANES]],
-    ) -> [Self; LANES] {
-        let sums = if FUSED { lane_sums::of_f32::largest::<DIFFERENCES>(a, b) } else { None };
-        sums.unwrap_or_else(|| portable_sums::<Self, FUSED, DIFFERENCES>(a, b))
+    ) -> Option<[Self; LANES]> {
+        lane_sums::of_f32::largest::<DIFFERENCES>(a, b)
     }
 }
 
@@ -51,12 +50,11 @@ impl Real for f64 {
 
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn lane_sums<const FUSED: bool, const DIFFERENCES: bool>(
+    fn register_sums<const DIFFERENCES: bool>(
         a: &[[Self; LANES]],
         b: &[[Self; LANES]],
-    ) -> [Self; LANES] {
-        let sums = if FUSED { lane_sums::of_f64::largest::<DIFFERENCES>(a, b) } else { None };
-        sums.unwrap_or_else(|| portable_sums::<Self, FUSED, DIFFERENCES>(a, b))
+    ) -> Option<[Self; LANES]> {
+        lane_sums::of_f64::largest::<DIFFERENCES>(a, b)
     }
 }
 
@@ -94,10 +92,20 @@ fn sum<T: Real, const FUSED: bool, const DIFFERENCES: bool>(a: &[T], b: &[T]) ->
     let (b_chunks, b_rest) = b.as_chunks::<LANES>();
     let sum = match a_chunks {
         [] => T::default(),
-        _ => total(T::lane_sums::<FUSED, DIFFERENCES>(a_chunks, b_chunks)),
+        _ => total(lane_sums_of::<T, FUSED, DIFFERENCES>(a_chunks, b_chunks)),
     };
     let rest = a_rest.iter().zip(b_rest);
     rest.fold(sum, |sum, (a, b)| add::<T, FUSED, DIFFERENCES>(*a, *b, sum))
+}
+
+/// The sums of products of two vectors, or of squared differences, each of every so many elements.
+#[inline(always)]
+fn lane_sums_of<T: Real, const FUSED: bool, const DIFFERENCES: bool>(
+    a: &[[T; LANES]],
+    b: &[[T; LANES]],
+) -> [T; LANES] {
+    let sums = if FUSED { T::register_sums::<DIFFERENCES>(a, b) } else { None };
+    sums.unwrap_or_else(|| portable_sums::<T, FUSED, DIFFERENCES>(a, b))
 }
 
 /// The sums without code for one kind of processor.
