@@ -84,3 +84,20 @@ async fn files_of_a_failed_change_are_removed_after_they_have_arrived() {
     assert_eq!(found.manifest().fragment(FragmentId(0)).unwrap().live_rows(), 10);
     assert_eq!(values(&found).await.len(), 40);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_cannot_be_carried_over_leaves_nothing() {
+    let store = Behaving::register("orphans-carried-over", Refusing::default());
+    let (uri, mut dataset) = table("orphans-carried-over").await;
+    let mut other = dataset.clone();
+    other.delete("a = 3", DeleteOptions::default()).await.unwrap();
+    let before = store.paths();
+    // The deletion file on top of the other one, for the version that the other one made.
+    store.refuse(Some("_deletions/0-5-"));
+    dataset.delete("a = 4", DeleteOptions::default()).await.unwrap_err();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    store.refuse(None);
+    assert_eq!(store.paths(), before);
+    dataset.delete("a = 4", DeleteOptions::default()).await.unwrap();
+    assert_eq!(values(&open(&uri).await).await.len(), 38);
+}

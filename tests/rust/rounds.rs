@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use object_store::Result;
 use object_store::memory::InMemory;
 use pennon_core::RowId;
+use pennon_core::schema::Metadata;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
@@ -288,6 +289,19 @@ async fn changes() {
         dataset.merge_insert(source, &clauses, &MergeOptions::default()).await.unwrap()
     };
     assert_eq!(within(&store, 6, 37, merge).await.num_updated_rows, 17);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_carried_over() {
+    let (store, uri) = table("rounds-carried-over").await;
+    let (mut dataset, mut other) = (open(&uri).await, open(&uri).await);
+    let matched = dataset.matching_rows("a = 8", None).await.unwrap();
+    other.delete("a = 9", DeleteOptions::default()).await.unwrap();
+    // Deletion file, transaction and listing; manifest of the other one; its deletion file; the deletion file on top of that
+    // and the transaction again; manifest; hint.
+    let delete = dataset.commit_delete(matched, "a = 8", None, Metadata::new());
+    within(&store, 6, 10, delete).await.unwrap();
+    assert_eq!(values(&open(&uri).await).await.len(), 199_993);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,36 +1,58 @@
 //! How long to wait after losing a race (table format 8.1).
 //!
-//! Waiting times are random multiples of what one attempt takes, from a range that doubles with every attempt, so
-//! that the writers of a fast store wait milliseconds and those of a slow one seconds.
+//! Waiting times are random multiples of what the last attempt took, so that the writers of a fast store wait milliseconds
+//! and those of a slow one seconds.
+//!
+//! Few multiples come first. Each lost race is a version that somebody else published, so that contending writers make
+//! progress however briefly they wait; but a commit that takes longer than its rivals', such as a compaction, has to try
+//! often, and with long waits it would find a hundred more of their versions after each. The last ones of the twenty attempts
+//! that a commit has by default wait longer: who lost so many races is one of a crowd, and has to wait until it disperses.
 
 use std::time::Duration;
 
 use crate::runtime::random_below;
 
-/// The multiple before the first attempt was measured.
-const FIRST_UNIT: Duration = Duration::from_millis(50);
-/// Slots double up to this many: enough to separate a hundred writers.
-const MOST_SLOTS: u32 = 128;
-
 /// Waiting times of one commit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Backoff {
-    unit: Duration,
-    attempt: u32,
+    lost: u32,
 }
 
 impl Backoff {
-    pub(super) fn new() -> Self {
-        Self { unit: FIRST_UNIT, attempt: 0 }
+    /// The wait after an attempt that took that long. The busier the machine or the store, the longer both are.
+    pub(super) fn next(&mut self, took: Duration) -> Duration {
+        let multiples = match self.lost {
+            0 => 4,
+            1 => 8,
+            2..14 => 16,
+            _ => 128,
+        };
+        self.lost = self.lost.saturating_add(1);
+        took.mul_f64(1.1) * random_below(multiples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Backoff;
+
+    /// The longest of many waits after so many lost races, the last of which took 10 ms.
+    fn longest(lost: u32) -> Duration {
+        let wait = || {
+            let mut backoff = Backoff::default();
+            for _ in 0..lost {
+                backoff.next(Duration::from_secs(10));
+            }
+            backoff.next(Duration::from_millis(10))
+        };
+        std::iter::repeat_with(wait).take(5_000).max().unwrap_or_default()
     }
 
-    /// The wait after an attempt that took that long.
-    pub(super) fn next(&mut self, took: Duration) -> Duration {
-        if self.attempt == 0 {
-            self.unit = took.mul_f64(1.1);
-        }
-        let slots = 4_u32.checked_shl(self.attempt).unwrap_or(MOST_SLOTS).min(MOST_SLOTS);
-        self.attempt += 1;
-        self.unit * random_below(slots)
+    #[test]
+    fn waits_are_short_until_many_races_are_lost() {
+        let milliseconds = [0, 1, 2, 13, 14, 40].map(|lost| longest(lost).as_millis());
+        assert_eq!(milliseconds, [33, 77, 165, 165, 1_397, 1_397]);
     }
 }

@@ -58,7 +58,7 @@ impl Commit<'_> {
                 self.change.transaction.read_version
             )));
         }
-        let (started, mut backoff) = (Stopwatch::start(), Backoff::new());
+        let (started, mut backoff) = (Stopwatch::start(), Backoff::default());
         let attempts = self.options.max_retries.max(1);
         let environment = env::current();
         for number in 1..=attempts {
@@ -135,16 +135,20 @@ impl Commit<'_> {
             restored: restored.as_deref(),
             create: CreateOptions::default(),
         };
-        let prepared = attempt::prepare(
+        let prepare = attempt::prepare(
             &basis,
             at,
             &self.change,
             self.written_transaction.as_ref(),
             self.options.durability,
-        )
-        .await?;
+        );
+        // The files of a change that was carried over may arrive after the transaction file, which names them: nobody looks
+        // for them until the manifest is there, and that waits for both.
+        let (prepared, arrived) = futures::join!(prepare, self.change.uploads.arrive());
+        let prepared = prepared?;
         let own = prepared.transaction_file.as_ref().filter(|own| !self.transaction_files.contains(own));
         self.transaction_files.extend(own.cloned());
+        arrived?;
         self.unanswered = Some(at);
         match attempt::publish(&basis, prepared, self.options).await {
             Published::Done(snapshot, release) => Ok(Some((snapshot, release))),

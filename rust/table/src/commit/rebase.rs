@@ -13,7 +13,7 @@ use pennon_core::{Error, FragmentId, Result, Version};
 
 use crate::runtime::{Fault, is_planted};
 use crate::scan::FragmentReader;
-use crate::store::Durability;
+use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{StagedChange, StagedFile};
 use crate::write::{deletions, in_place};
@@ -54,13 +54,14 @@ pub(super) async fn follow(
     Ok(())
 }
 
-/// The deletions of a delete or update on top of `newest`. Errors: retryable `Conflict` if rows or fragments are gone.
+/// The deletions of a delete or update on top of `newest`, and the files written for that,
+/// which may be on their way still. Errors: retryable `Conflict` if rows or fragments are gone.
 pub(super) async fn rows(
     newest: &Arc<Snapshot>,
     mine: &mut Operation,
     affected: &RowsByFragment,
     durability: Durability,
-) -> Result<Vec<StagedFile>> {
+) -> Result<(Vec<StagedFile>, Uploads)> {
     let (updated, removed) = fragments(mine);
     let now =
         vectors(newest, affected.keys().filter_map(|&id| newest.manifest.fragment(id)).map(AsRef::as_ref));
@@ -71,7 +72,8 @@ pub(super) async fn rows(
         let fragment = fragment.ok_or_else(|| Error::internal(format!("fragment {id} is gone")))?;
         pairs.push((fragment.edit(), vector));
     }
-    let written = deletions::write(newest, pairs, Some(DeletionFileType::Bitmap), durability).await?;
+    let form = Some(DeletionFileType::Bitmap);
+    let (written, uploads) = deletions::write_later(newest, pairs, form, durability).await?;
     let files = deletion_files(newest, &written)?;
     match mine {
         Operation::Delete(delete) => {
@@ -84,7 +86,7 @@ pub(super) async fn rows(
         }
         other => return Err(Error::internal(format!("{} has no rows to carry over", other.name()))),
     }
-    Ok(files)
+    Ok((files, uploads))
 }
 
 /// Columns of last-updated-at versions that are for another version than the one that is to be made of `newest`, written
@@ -117,12 +119,13 @@ fn deletion_files(newest: &Snapshot, written: &[Fragment]) -> Result<Vec<StagedF
     written.iter().filter_map(paths::deletion).map(|file| StagedFile::of(newest, file)).collect()
 }
 
-/// A rewrite on top of `newest`, and the files written for that. Errors: retryable `Conflict` if it cannot be.
+/// A rewrite on top of `newest`, and the files written for that, which may be on their way still. Errors: retryable
+/// `Conflict` if it cannot be.
 pub(super) async fn rewrite(
     newest: &Arc<Snapshot>,
     mine: &Rewrite,
     durability: Durability,
-) -> Result<(Rewrite, Vec<StagedFile>)> {
+) -> Result<(Rewrite, Vec<StagedFile>, Uploads)> {
     let old: Vec<&Fragment> = mine.groups.iter().flat_map(|group| &group.old_fragments).collect();
     let current: Vec<&Fragment> =
         old.iter().filter_map(|f| newest.manifest.fragment(f.id)).map(AsRef::as_ref).collect();
@@ -142,14 +145,14 @@ pub(super) async fn rewrite(
             pairs.push((fragment.clone(), vector));
         }
     }
-    let written = deletions::write(newest, pairs, None, durability).await?;
+    let (written, uploads) = deletions::write_later(newest, pairs, None, durability).await?;
     let files = deletion_files(newest, &written)?;
     for fragment in groups.iter_mut().flat_map(|group| &mut group.new_fragments) {
         if let Some(new) = written.iter().find(|new| new.id == fragment.id) {
             *fragment = new.clone();
         }
     }
-    Ok((rebased.rewrite, files))
+    Ok((rebased.rewrite, files, uploads))
 }
 
 /// A rewrite whose fragments have their row ids inline, in groups with one of these old fragments.

@@ -14,7 +14,6 @@ use crate::runtime::{Fault, gather, is_planted};
 use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, manifest_path};
-use crate::write::staged::StagedFile;
 
 /// A version since the one that was read: what it did. Its manifest is let go, so that many versions take the memory of
 /// their transactions.
@@ -95,28 +94,29 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     }
     debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
     let durability = commit.options.durability;
-    let files: Vec<StagedFile> = match &mut mine.operation {
+    let (files, uploads) = match &mut mine.operation {
         Operation::Delete(_) | Operation::Update(_) => {
-            let files = match needs_rebase {
+            let written = match needs_rebase {
                 true => rebase::rows(&newest, &mut mine.operation, &affected, durability).await?,
-                false => Vec::new(),
+                false => Default::default(),
             };
             // They move to the version they were carried over to (table format 1, transaction file).
             mine.read_version = newest.version();
-            files
+            written
         }
         Operation::Rewrite(rewrite) if needs_rebase || commit.original_rewrite.is_some() => {
             let original = commit.original_rewrite.get_or_insert_with(|| rewrite.clone());
-            let (rebased, files) = rebase::rewrite(&newest, original, durability).await?;
+            let (rebased, files, uploads) = rebase::rewrite(&newest, original, durability).await?;
             mine.operation = Operation::Rewrite(rebased);
-            files
+            (files, uploads)
         }
         other if needs_rebase => {
             return Err(Error::internal(format!("{} transactions are not carried over", other.name())));
         }
-        _ => Vec::new(),
+        _ => Default::default(),
     };
     change.files.extend(files);
+    change.uploads.extend(uploads);
     change.affected = Some(affected);
     Ok(None)
 }
