@@ -1,4 +1,4 @@
-"""Takes the directory of the build out of the bills of materials of wheels, and compresses the wheels well."""
+"""Takes the directory of the build out of the bill of materials of wheels, which are named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def neutral(wheel: Path) -> None:
     contents[record] = ("\n".join(lines) + "\n").encode()
     with zipfile.ZipFile(wheel, "w") as archive:
         for entry, content in contents.items():
-            archive.writestr(entry, content, compress_type=entry.compress_type, compresslevel=9)
+            archive.writestr(entry, content, compress_type=entry.compress_type)
 
 
 if __name__ == "__main__":

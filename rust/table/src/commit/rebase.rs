@@ -54,8 +54,8 @@ pub(super) async fn follow(
     Ok(())
 }
 
-/// The deletions of a delete or update on top of `newest`, and the files written for that,
-/// which may be on their way still. Errors: retryable `Conflict` if rows or fragments are gone.
+/// The deletions of a delete or update on top of `newest`, and the files written for that, which may be on their way
+/// still. Errors: retryable `Conflict` if rows or fragments are gone.
 pub(super) async fn rows(
     newest: &Arc<Snapshot>,
     mine: &mut Operation,
