@@ -7,12 +7,27 @@ use std::thread;
 /// What the program said; 0 before it did.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads compute for one call at a time: what the system lets the process run on (its affinity and the quota
-/// of its control group among that), or the number that [`set_processors`] was given.
+/// What the system said when it was first asked, 0 before: to read the quota of a control group takes long, compared with
+/// a small query.
+static AVAILABLE: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads compute for one call at a time: what the system lets the process run on when it is first asked (its
+/// affinity and the quota of its control group among that), or the number that [`set_processors`] was given.
 pub fn processors() -> usize {
     match CHOSEN.load(Ordering::Relaxed) {
-        0 => thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        0 => available(),
         chosen => chosen,
+    }
+}
+
+fn available() -> usize {
+    match AVAILABLE.load(Ordering::Relaxed) {
+        0 => {
+            let found = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            AVAILABLE.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
     }
 }
 
