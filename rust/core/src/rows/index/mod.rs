@@ -21,6 +21,7 @@ mod tests;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::iter::Peekable;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -218,9 +219,10 @@ impl RowIdIndex {
         deletions: Deletions<'_>,
     ) -> Result<Vec<RowAddress>> {
         let mut walk = Walk::new(self, deletions, false);
-        let mut found = Vec::new();
-        for id in ids {
+        let (mut found, mut ids) = (Vec::new(), ids.peekable());
+        while let Some(id) = ids.next() {
             found.extend(walk.find(id)?);
+            walk.find_in_run(&mut ids, &mut found)?;
         }
         Ok(found)
     }
@@ -317,6 +319,27 @@ impl<'i, 'd> Walk<'i, 'd> {
     }
 }
 
+impl Walk<'_, '_> {
+    /// Adds where the live rows of those ids are that come next and are in the run of the last one.
+    fn find_in_run(
+        &mut self,
+        ids: &mut Peekable<impl Iterator<Item = RowId>>,
+        found: &mut Vec<RowAddress>,
+    ) -> Result<()> {
+        let Some(run) = self.run else { return Ok(()) };
+        let Some(first) = ids.peek().and_then(|id| run.find(id.0)) else { return Ok(()) };
+        // The rows of a run are in one fragment.
+        let deletions = self.live.deletions_of(first.fragment())?;
+        while let Some(address) = ids.peek().and_then(|id| run.find(id.0)) {
+            ids.next();
+            if !deletions.contains(address.offset()) {
+                found.push(address);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Decides which copy of a row is live.
 struct Live<'d> {
     deletions: Deletions<'d>,
@@ -350,17 +373,18 @@ impl Live<'_> {
     }
 
     fn is_deleted(&mut self, address: RowAddress) -> Result<bool> {
-        if let Some((fragment, vector)) = &self.last
-            && *fragment == address.fragment()
-        {
-            return Ok(vector.contains(address.offset()));
-        }
-        let vector = match self.known.entry(address.fragment()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(slot) => slot.insert((self.deletions)(address.fragment())?),
+        Ok(self.deletions_of(address.fragment())?.contains(address.offset()))
+    }
+
+    fn deletions_of(&mut self, fragment: FragmentId) -> Result<&DeletionVector> {
+        let last = match self.last.take().filter(|(last, _)| *last == fragment) {
+            Some(last) => last,
+            None => match self.known.entry(fragment) {
+                Entry::Occupied(known) => (fragment, Arc::clone(known.get())),
+                Entry::Vacant(slot) => (fragment, Arc::clone(slot.insert((self.deletions)(fragment)?))),
+            },
         };
-        self.last = Some((address.fragment(), Arc::clone(vector)));
-        Ok(vector.contains(address.offset()))
+        Ok(&self.last.insert(last).1)
     }
 }
 

@@ -205,8 +205,13 @@ impl Model {
             assert_eq!(*found, self.live.get(&id.0).copied());
         }
         let addresses: Vec<RowAddress> = found.into_iter().flatten().collect();
-        let ascending = index.lookup_ascending(ids.into_iter().rev(), &mut deletions).unwrap();
+        let ascending = index.lookup_ascending(ids.iter().rev().copied(), &mut deletions).unwrap();
         assert_eq!(ascending, self.live.values().copied().collect::<Vec<_>>());
+        for step in 2..5 {
+            let ids = (0..self.next_id + 3).step_by(step).map(RowId);
+            let live = ids.clone().filter_map(|id| self.live.get(&id.0).copied());
+            assert_eq!(index.lookup_ascending(ids, &mut deletions).unwrap(), live.collect::<Vec<_>>());
+        }
         let back = index.row_ids(&addresses).unwrap().map_ids();
         assert_eq!(back, self.live.keys().rev().map(|id| Some(*id)).collect::<Vec<_>>());
     }
