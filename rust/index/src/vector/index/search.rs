@@ -9,8 +9,11 @@ use crate::vector::graph::{self, FoundNode, Graph};
 use crate::vector::storage::Distances;
 use crate::vector::{Neighbor, Neighbors};
 
-/// Rows whose distances are computed at once; a mask of bits has a word for each of them.
-const BLOCK: usize = 64;
+/// Rows for which a mask of bits has one word.
+const WORD: usize = 64;
+/// Words of rows whose distances are computed at once: of fewer rows the runs of bytes are too short for the processor to
+/// read ahead.
+const WORDS: usize = 8;
 
 /// Which rows of a partition count.
 #[derive(Clone, Copy)]
@@ -34,10 +37,10 @@ impl fmt::Debug for RowMask<'_> {
 }
 
 impl RowMask<'_> {
-    /// A bit for each row of a block, if bits say; else all.
-    fn word(&self, block: usize) -> u64 {
+    /// A bit for each of the rows of a word, if bits say; else all.
+    fn word(&self, number: usize) -> u64 {
         match self {
-            Self::Bits(words) => words.get(block).copied().unwrap_or(0),
+            Self::Bits(words) => words.get(number).copied().unwrap_or(0),
             _ => u64::MAX,
         }
     }
@@ -45,7 +48,7 @@ impl RowMask<'_> {
     fn passes(&self, word: u64, position: usize, id: u64) -> bool {
         match self {
             Self::All => true,
-            Self::Bits(_) => word >> (position % BLOCK) & 1 == 1,
+            Self::Bits(_) => word >> (position % WORD) & 1 == 1,
             Self::Test(test) => test(position, id),
         }
     }
@@ -104,7 +107,7 @@ fn search_graph(
     if limit == 0 || graph.len() != ids.len() || ids.len() <= ef.saturating_mul(FEW) {
         return Ok(false);
     }
-    let passes = |row: usize| ids.get(row).is_some_and(|id| mask.passes(mask.word(row / BLOCK), row, *id));
+    let passes = |row: usize| ids.get(row).is_some_and(|id| mask.passes(mask.word(row / WORD), row, *id));
     let step = ids.len().div_ceil(SAMPLE);
     let tested = (0..ids.len()).step_by(step);
     if tested.clone().filter(|row| passes(*row)).count() * 10 < tested.count() {
@@ -124,24 +127,42 @@ fn search_graph(
     Ok(true)
 }
 
-/// Looks at all rows, block by block.
+/// Looks at all rows, leaving out words of rows of which none counts.
 fn scan(distances: &Distances<'_>, ids: &[u64], mask: RowMask<'_>, nearest: &mut Neighbors) -> Result<()> {
-    let mut of_block = [f32::NAN; BLOCK];
-    for (block, ids) in ids.chunks(BLOCK).enumerate() {
-        let word = mask.word(block);
-        if word == 0 {
+    let mut buffer = [f32::NAN; WORDS * WORD];
+    let words = ids.len().div_ceil(WORD);
+    let mut start = 0;
+    while start < words {
+        let counts = |word: &usize| mask.word(*word) != 0;
+        let end = start + (start..words).take(WORDS).take_while(counts).count();
+        if end == start {
+            start += 1;
             continue;
         }
-        let start = block * BLOCK;
-        let (to, _) = of_block.split_at_mut(ids.len());
-        distances.fill(start..start + ids.len(), to)?;
-        let mut threshold = nearest.threshold();
-        for (row, (distance, id)) in to.iter().zip(ids).enumerate() {
-            if *distance <= threshold && mask.passes(word, start + row, *id) {
-                nearest.offer(Neighbor { distance: *distance, id: *id, address: *id });
-                threshold = nearest.threshold();
-            }
+        let rows = start * WORD..(end * WORD).min(ids.len());
+        let (found, _) = buffer.split_at_mut(rows.len());
+        distances.fill(rows.clone(), found)?;
+        let ids = ids.get(rows).unwrap_or_default();
+        for ((number, found), ids) in (start..).zip(found.chunks(WORD)).zip(ids.chunks(WORD)) {
+            offer(found, ids, number, mask, nearest);
         }
+        start = end;
     }
     Ok(())
+}
+
+/// Offers the rows of a word that are near enough and that the mask lets pass.
+fn offer(distances: &[f32], ids: &[u64], number: usize, mask: RowMask<'_>, nearest: &mut Neighbors) {
+    let mut threshold = nearest.threshold();
+    // Most words have none, which is seen of several distances at a time.
+    if !distances.iter().fold(false, |any, distance| any | (*distance <= threshold)) {
+        return;
+    }
+    let word = mask.word(number);
+    for ((row, distance), id) in (number * WORD..).zip(distances).zip(ids) {
+        if *distance <= threshold && mask.passes(word, row, *id) {
+            nearest.offer(Neighbor { distance: *distance, id: *id, address: *id });
+            threshold = nearest.threshold();
+        }
+    }
 }

@@ -202,6 +202,32 @@ fn masks_and_ranges_count_before_the_nearest_are_chosen() {
 }
 
 #[test]
+fn words_of_a_mask_without_rows_are_left_out() {
+    let vectors = random_vectors(&DataType::Float32, 8, 1500, 9);
+    let query = random_vectors(&DataType::Float32, 8, 1, 10).value(0);
+    for kind in [VectorIndexKind::IvfFlat, VectorIndexKind::IvfPq, VectorIndexKind::IvfSq] {
+        let index = built(model(kind, Metric::L2, &vectors, 1, (8, 4)), &vectors).open().unwrap();
+        let prepared = index.prepare(&query).unwrap();
+        let partition = index.read(&[0]).unwrap().remove(0);
+        let found = |mask: RowMask<'_>| {
+            let mut nearest = Neighbors::new(1500, DistanceRange::default());
+            index.search(&prepared, &partition, mask, &mut nearest).unwrap();
+            nearest.into_sorted()
+        };
+        // Of the 24 words those that have rows: runs of any length, from anywhere, up to the last word, which is a short one.
+        for present in [0xff_ffff_u32, 0, 1, 0x80_0000, 0xff, 0x1ff, 0x00ff_7f00, 0x55_5555, 0xe0_ffe1] {
+            let word =
+                |at: u32| if present >> at & 1 == 1 { 0xf0f0_f0f0_0000_ffff_u64.rotate_left(at) } else { 0 };
+            let words: Vec<u64> = (0..24).map(word).collect();
+            let passes = |position: usize| words[position / 64] >> (position % 64) & 1 == 1;
+            let expected = found(RowMask::Test(&|position, _| passes(position)));
+            assert_eq!(expected.len(), (0..1500).filter(|position| passes(*position)).count());
+            assert_eq!(found(RowMask::Bits(&words)), expected, "{kind} {present:x}");
+        }
+    }
+}
+
+#[test]
 fn partitions_are_ranked_by_their_centroids() {
     let vectors = random_vectors(&DataType::Float32, 8, 300, 9);
     let query = random_vectors(&DataType::Float32, 8, 1, 10).value(0);

@@ -16,7 +16,6 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::wire::vector_index::Tensor;
 use pennon_core::{Error, Result};
-use pennon_datafile::simd_into;
 
 use crate::vector::Metric;
 use crate::vector::matrix::{Matrix, Values};
@@ -190,6 +189,12 @@ impl ProductQuantizer {
         decoded
     }
 
+    /// What each code of each sub-vector gives with a query: the sum over the elements.
+    fn fill(&self, query: &[f32], to: &mut [f32], of: impl Fn(f32, f32) -> f32) {
+        let (codebook, codes) = (self.by_element.as_slice(), self.num_codes());
+        simd::run(Entries { codebook, query, width: self.width, codes, to, of });
+    }
+
     /// The distance of each sub-vector from each code, for the codes of a partition.
     pub(super) fn table<'a>(
         &self,
@@ -202,21 +207,10 @@ impl ProductQuantizer {
         let query =
             if metric == Metric::Dot { query.to_f32() } else { difference(query, centroids, partition)? };
         let mut values = vec![0.0_f32; self.sub_vectors * self.num_codes()];
-        let is_dot = metric == Metric::Dot;
-        simd_into(&self.by_element, &mut values, |codebook, values| {
-            let columns = codebook.chunks_exact(self.num_codes()).zip(&query);
-            for (at, (column, value)) in columns.enumerate() {
-                let start = at / self.width * self.num_codes();
-                let Some(to) = values.get_mut(start..start + self.num_codes()) else { break };
-                if is_dot {
-                    to.iter_mut().zip(column).for_each(|(to, element)| *to += element * value);
-                } else {
-                    to.iter_mut().zip(column).for_each(|(to, element)| {
-                        *to += (element - value) * (element - value);
-                    });
-                }
-            }
-        });
+        match metric {
+            Metric::Dot => self.fill(&query, &mut values, product),
+            _ => self.fill(&query, &mut values, squared_difference),
+        }
         let (start, scale) = match metric {
             Metric::Dot => (1.0, -1.0),
             Metric::Cosine => (0.0, 0.5),
@@ -270,6 +264,51 @@ impl Table<'_> {
         };
         self.start + self.scale * sum
     }
+}
+
+/// The entries of a table: for each code of each sub-vector the sum, over its elements, of what they give with the query.
+struct Entries<'a, F> {
+    /// By sub-vector, element and code.
+    codebook: &'a [f32],
+    query: &'a [f32],
+    /// Elements of a sub-vector.
+    width: usize,
+    /// Codes of a sub-vector, a multiple of 16.
+    codes: usize,
+    /// By sub-vector and code.
+    to: &'a mut [f32],
+    of: F,
+}
+
+impl<F: Fn(f32, f32) -> f32> Kernel for Entries<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const LANES: usize, const FUSED: bool>(self) {
+        let Self { codebook, query, width, codes, to, of } = self;
+        let of_each = codebook.chunks_exact(width * codes).zip(query.chunks_exact(width));
+        for ((columns, query), to) in of_each.zip(to.chunks_exact_mut(codes)) {
+            // Sums of so many codes stay in registers while the elements go by.
+            for (at, to) in to.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+                let mut sums = [0.0; 16];
+                for (column, value) in columns.chunks_exact(codes).zip(query) {
+                    let Some(column) = column.as_chunks::<16>().0.get(at) else { break };
+                    sums.iter_mut().zip(column).for_each(|(sum, element)| *sum += of(*element, *value));
+                }
+                *to = sums;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn product(element: f32, value: f32) -> f32 {
+    element * value
+}
+
+#[inline(always)]
+fn squared_difference(element: f32, value: f32) -> f32 {
+    (element - value) * (element - value)
 }
 
 /// Adds what each byte of a code contributes, of four bytes of all rows at a time.
