@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.blob import blob_array, blob_field
 from support.object_stores import (
     BUCKET,
     KEYS,
@@ -169,6 +171,51 @@ def test_the_reference_completes_what_we_began(cloud: Cloud) -> None:
         stop_after(table, before + 1, step)
         assert step in values(lance.dataset(table.uri, storage_options=table.storage_options))
         assert both(table.uri, table.storage_options) == list(range(2, step + 1))
+
+
+def test_few_rows_of_a_local_clone(cloud: Cloud, tmp_path: Path) -> None:
+    """Its files are in the bucket, so that no thread which drives others may wait for them."""
+    vectors = np.random.default_rng(1).normal(size=(900, 8)).astype(np.float32)
+    data = pa.table({"a": range(900), "v": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 8)})
+    uri, options = f"s3://{BUCKET}/clones/source", cloud.storage_options
+    source = pennon.write_dataset(data, uri, storage_options=options, max_rows_per_file=400)
+    source.create_scalar_index("a", "BTREE")
+    source.create_index("v", "IVF_FLAT", num_partitions=2)
+    clone = source.shallow_clone(str(tmp_path / "clone"), source.version, storage_options=options)
+    for table in (clone, pennon.dataset(clone.uri, storage_options=options, session=pennon.Session())):
+        for use_index in (True, False):
+            nearest = {"column": "v", "q": vectors[77], "k": 5, "nprobes": 2, "use_index": use_index}
+            found = table.to_table(columns=["a"], nearest=nearest)
+            distances = ((vectors - vectors[77]) ** 2).sum(axis=1)
+            assert found["a"].to_pylist() == np.argsort(distances)[:5].tolist()
+        assert table.to_table(filter="a in (3, 500, 899)")["a"].to_pylist() == [3, 500, 899]
+        assert table.take([1, 899, 401])["a"].to_pylist() == [1, 899, 401]
+
+
+def test_remote_blobs_of_few_local_rows(cloud: Cloud, tmp_path: Path) -> None:
+    """Blobs may be anywhere, whatever the table is."""
+    cloud.s3.put_object(Bucket=BUCKET, Key="films/one", Body=b"external bytes")
+    vectors = np.random.default_rng(2).normal(size=(60, 4)).astype(np.float32)
+    blobs = blob_array([pennon.Blob.from_uri(f"s3://{BUCKET}/films/one", 0, 8)] * 60)
+    data = pa.table(
+        {"a": range(60), "v": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 4), "b": blobs},
+        schema=pa.schema([pa.field("a", pa.int64()), pa.field("v", pa.list_(pa.float32(), 4)), blob_field("b")]),
+    )
+    table = pennon.write_dataset(
+        data,
+        str(tmp_path / "table"),
+        storage_options=cloud.storage_options,
+        data_storage_version="2.2",
+        allow_external_blob_outside_bases=True,
+    )
+    table.create_scalar_index("a", "BTREE")
+    for _ in range(2):
+        found = table.to_table(filter="a in (7, 9)", blob_handling="all_binary")
+        assert found["b"].to_pylist() == [b"external"] * 2
+        nearest = {"column": "v", "q": vectors[5], "k": 3}
+        found = table.to_table(columns=["a", "b"], nearest=nearest, blob_handling="all_binary")
+        assert found["a"][0].as_py() == 5
+        assert found["b"].to_pylist() == [b"external"] * 3
 
 
 @pytest.mark.parametrize("form", ["file+sqlite://{root}", "file+sqlite://{root}?db={parent}/versions.sqlite"])

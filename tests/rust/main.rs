@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod at_once;
 mod bad_input;
 mod changed_rows;
 mod conflicts;

@@ -40,6 +40,18 @@ impl Condition {
         (deriver.derive(filter, false), deriver.is_exact)
     }
 
+    /// How many values of columns it names; `None` if some part of it is about others, such as an interval.
+    pub(crate) fn value_count(&self) -> Option<usize> {
+        let of_parts = |parts: &[Self]| parts.iter().map(Self::value_count).sum::<Option<usize>>();
+        match self {
+            Self::Any => None,
+            Self::All(parts) | Self::Either(parts) => of_parts(parts),
+            Self::Test(_, ValueTest::Eq(_)) => Some(1),
+            Self::Test(_, ValueTest::OneOf(values)) => Some(values.len()),
+            Self::Test(..) => None,
+        }
+    }
+
     /// Both hold.
     fn and(list: Vec<Self>) -> Self {
         let mut parts = Vec::with_capacity(list.len());

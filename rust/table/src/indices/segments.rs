@@ -176,6 +176,11 @@ impl Segment {
         read(&SessionPages { session: snapshot.session(), name: &name })
     }
 
+    /// Whether the session keeps it opened.
+    pub(crate) fn is_open(&self, snapshot: &Snapshot) -> bool {
+        snapshot.session().has(EntryKind::Index, &self.files.name())
+    }
+
     /// The index, opened now or before. Blocks on the store.
     pub(crate) fn open(&self, snapshot: &Snapshot) -> Result<Arc<ScalarIndex>> {
         let name = self.files.name();

@@ -12,6 +12,7 @@
 //! | `scan::take::FRAGMENTS_IN_FLIGHT`, `scan::matches::TASKS_IN_FLIGHT` | blocking threads of a local take or filter |
 //! | `store::object::PARTS_IN_FLIGHT`, `write::fragments::{UPLOADS, ENDING}` | bytes that a writer holds until they are sent |
 //! | `ops::history::{IN_FLIGHT, AHEAD}` | versions whose state is held |
+//! | `scan::brief` | work that is done on the calling thread |
 //! | `ops::merge_insert::join::THREADS` | processors that one join can use |
 
 /// As many as the budget of a store lets through unless its options say otherwise: that keeps it full.

@@ -16,6 +16,7 @@ use pennon_core::{Error, FragmentId, Result};
 use roaring::RoaringBitmap;
 use tokio::sync::mpsc::{Receiver, channel};
 
+use super::brief;
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, open_ahead, prepare};
@@ -250,6 +251,17 @@ impl Execution {
     /// Whether deletion vectors are needed: not if deleted rows are shown.
     fn deletions(&self) -> NeedsDeletions {
         if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes }
+    }
+
+    /// Whether a fragment of the plan is one of those of which indices found so few rows, in local files, that no other
+    /// thread is needed to read them.
+    pub(super) fn is_brief(&self, fragment: usize) -> bool {
+        let (Some(found), Some(rows)) = (self.indexed.get(), self.plan.fragments.get(fragment)) else {
+            return false;
+        };
+        found.bitmap_of(rows.id).is_some()
+            && found.are_at_most(brief::ROWS)
+            && brief::is_brief_read(&self.plan.snapshot, &self.plan.input.fields, brief::ROWS)
     }
 
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.

@@ -118,6 +118,16 @@ impl IndexMatches {
         self.rows.values().map(RoaringBitmap::len).sum()
     }
 
+    /// Whether they found at most so many rows, deleted ones too.
+    pub(super) fn are_at_most(&self, rows: u64) -> bool {
+        // None of the bitmaps is empty, so few are looked at.
+        let mut left = Some(rows);
+        self.rows.values().all(|rows| {
+            left = left.and_then(|left| left.checked_sub(rows.len()));
+            left.is_some()
+        })
+    }
+
     /// How many live rows they cover.
     pub(crate) fn covered_rows(&self, manifest: &Manifest) -> u64 {
         live_rows(manifest, &self.covered)

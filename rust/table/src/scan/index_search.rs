@@ -10,9 +10,10 @@ use std::sync::Arc;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
-use pennon_index::{Answer, Precision, RowSet, ValueTest};
+use pennon_index::{Answer, IndexKind, Precision, RowSet, ValueTest};
 use roaring::RoaringBitmap;
 
+use super::brief;
 use super::find_ascending_ids;
 use super::index_matches::{FragmentRows, IndexMatches, live_rows};
 use super::index_values;
@@ -20,7 +21,7 @@ use crate::expr::{Condition, Expression};
 use crate::indices::{
     SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
 };
-use crate::runtime::blocking;
+use crate::runtime::{blocking, blocking_unless};
 use crate::versions::snapshot::Snapshot;
 
 /// How indices answer a filter. Printed, on one line.
@@ -93,7 +94,8 @@ async fn find(
     }
     let entries = snapshot.indices().await?;
     let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
-    blocking(move || {
+    let is_brief = is_brief(&snapshot, &entries, &condition);
+    blocking_unless(is_brief, move || {
         match search_entries(&snapshot, &entries, &condition, values.as_ref(), strict, pays, are_few) {
             Err(error) if !strict && is_about_the_index(&error) => {
                 pass_over_all(&snapshot, &error);
@@ -174,6 +176,16 @@ async fn plan_of(
         Err(error) if is_about_the_index(&error) => Ok(None),
         described => described,
     }
+}
+
+/// Whether a search needs no other thread: for few values that have few rows, by B-trees that are open.
+fn is_brief(snapshot: &Snapshot, entries: &[IndexMetadata], condition: &Condition) -> bool {
+    if !brief::is_brief_lookup(snapshot, entries, condition.value_count()) {
+        return false;
+    }
+    let Ok(segments) = segments(snapshot, entries) else { return false };
+    let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
+    planner.plan(condition).is_some_and(|(search, _)| search.is_brief(snapshot))
 }
 
 fn search_entries(
@@ -393,6 +405,18 @@ impl Search<'_> {
                 rows.sum::<Result<u64, SearchError>>()?
             }
         })
+    }
+
+    /// Whether it looks into open B-trees only, of which each expects few rows.
+    fn is_brief(&self, snapshot: &Snapshot) -> bool {
+        match self {
+            Self::All(parts) | Self::Either(parts) => parts.iter().all(|part| part.is_brief(snapshot)),
+            Self::Test(_, segments) => {
+                let is_open = |s: &&Segment| s.files_kind == IndexKind::BTree && s.is_open(snapshot);
+                segments.iter().all(is_open)
+                    && self.rows_at_least(snapshot).is_ok_and(|rows| rows <= brief::MATCHES)
+            }
+        }
     }
 
     /// The fragments that it can answer for.

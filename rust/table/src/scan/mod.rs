@@ -26,6 +26,7 @@
 //! is read; a vector that cannot be read is an error.
 
 mod analyze;
+mod brief;
 mod execute;
 mod filter;
 mod first_rows;

@@ -16,7 +16,7 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Unit, Window, to_u64};
 use super::{BatchStream, narrow};
-use crate::runtime::{CancellationToken, blocking, cancellation};
+use crate::runtime::{CancellationToken, blocking, blocking_unless, cancellation};
 
 /// Fragments looked at by one task where lineage alone decides.
 const WITHOUT_FILES: usize = 64;
@@ -46,6 +46,7 @@ pub(super) fn reduced(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>, reduce: Re
         let _guard = &guard;
         let (execution, token, reduce) = (Arc::clone(&execution), token.clone(), Arc::clone(&reduce));
         let computing = computing.clone();
+        let is_brief = execution.is_brief(unit.fragment);
         let reduced = move |unit: &Unit| match execution.run(unit)? {
             UnitResult::Batches(batches) => Ok(UnitResult::Batches(
                 batches.into_iter().map(|batch| reduce(batch)).collect::<Result<_>>()?,
@@ -57,7 +58,7 @@ pub(super) fn reduced(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>, reduce: Re
             Some(computing) => computing.run(|| reduced(&unit)),
             None => reduced(&unit),
         };
-        blocking(run).instrument(span.clone()).boxed()
+        blocking_unless(is_brief, run).instrument(span.clone()).boxed()
     });
     let batches = run_all(units, &run, concurrency, unordered);
     let batches = match window {
@@ -179,7 +180,8 @@ fn divided(
 ) -> BoxStream<'static, Result<Unit>> {
     let divide = move |group: Vec<usize>| {
         let (execution, token) = (Arc::clone(&execution), token.clone());
-        blocking(move || {
+        let is_brief = group.iter().all(|fragment| execution.is_brief(*fragment));
+        blocking_unless(is_brief, move || {
             let mut divided = Vec::new();
             for fragment in group {
                 if !token.is_cancelled() {

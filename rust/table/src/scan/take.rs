@@ -1,8 +1,8 @@
 //! Rows by position, address or id, in the order asked.
 //!
 //! What is asked becomes row addresses; they are sorted, repeated ones dropped, and read with one call per
-//! fragment; the rows then go back to the order asked. A few rows of a local table are read on the calling
-//! thread: handing them to another would take longer than reading them.
+//! fragment; the rows then go back to the order asked. A few rows of local files are read on the calling thread:
+//! handing them to another would take longer than reading them (`brief.rs`).
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +17,12 @@ use arrow_select::take::take_record_batch;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
-use pennon_core::manifest::{Flags, Fragment};
+use pennon_core::manifest::Fragment;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
+use super::brief::{is_brief_read, is_indexed_soon};
 use super::fragment::{FragmentReader, Needs, NeedsDeletions, prepare};
 use super::projection::{Selection, ValueForm};
 use super::read::{read_columns, read_concurrently};
@@ -34,10 +35,6 @@ use crate::blobs::read::Blob;
 use crate::runtime::{Fault, IN_FLIGHT, is_planted};
 use crate::versions::snapshot::Snapshot;
 
-/// So many rows of a local table are read at once on the calling thread.
-const FEW_ROWS: usize = 16;
-/// So many fragments have their row ids indexed in less time than it takes to hand that over.
-const FEW_FRAGMENTS: usize = 64;
 /// Fragments of a local table read concurrently.
 const FRAGMENTS_IN_FLIGHT: usize = 8;
 
@@ -109,9 +106,9 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
         TakeRows::Ids(list) => list.len(),
     };
     let by_id = matches!(rows, TakeRows::Ids(_)) && snapshot.manifest.has_stable_row_ids();
-    let few = asked <= FEW_ROWS && snapshot.store.is_local() && (!by_id || is_indexed_soon(&snapshot));
     let take = Arc::new(Take::plan(snapshot, options)?);
-    if few {
+    let (snapshot, fields) = (&take.snapshot, &take.columns.input.fields);
+    if is_brief_read(snapshot, fields, to_u64(asked)) && (!by_id || is_indexed_soon(snapshot)) {
         let (groups, order) = take.locate(rows)?;
         let parts = groups.iter().map(|group| take.read(group)).collect::<Result<_>>()?;
         return take.arrange(parts, &order);
@@ -127,13 +124,6 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
     let parts: Vec<RecordBatch> =
         futures::stream::iter(groups).map(read).buffered(in_flight).try_collect().await?;
     take.arrange(parts, &order)
-}
-
-/// Whether the row id index is there, or is made in less time than it takes to hand that over to another thread.
-fn is_indexed_soon(snapshot: &Snapshot) -> bool {
-    let manifest = &snapshot.manifest;
-    let in_columns = || manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS);
-    snapshot.known_row_id_index().is_some() || (manifest.fragments.len() <= FEW_FRAGMENTS && !in_columns())
 }
 
 /// The blobs of rows, in the order asked: address and blob of each, `None` for null. The bytes of blob v2 are not

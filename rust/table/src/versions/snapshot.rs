@@ -61,6 +61,7 @@ pub struct Snapshot {
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     arrow_schema: OnceLock<SchemaRef>,
     data_bytes: OnceLock<u64>,
+    reads_locally: OnceLock<bool>,
     /// How whole rows are taken: made by the scan the first time, and nothing that this floor looks into.
     pub(crate) whole_rows: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -92,6 +93,7 @@ impl Snapshot {
             indices: OnceCell::new(),
             arrow_schema: OnceLock::new(),
             data_bytes: OnceLock::new(),
+            reads_locally: OnceLock::new(),
             whole_rows: OnceLock::new(),
         })
     }
@@ -286,6 +288,15 @@ impl Snapshot {
         })?;
         let store = self.session.store(&self.store, &base.path)?;
         Ok((store, if base.is_dataset_root { format!("{directory}/{path}") } else { path.to_owned() }))
+    }
+
+    /// Whether all its files are local ones, also those under base paths, as the clone of a remote table has them. External
+    /// blobs may be elsewhere.
+    pub(crate) fn reads_locally(&self) -> bool {
+        let is_local = |path: &str| self.session.store(&self.store, path).is_ok_and(|store| store.is_local());
+        *self.reads_locally.get_or_init(|| {
+            self.store.is_local() && self.manifest.base_paths.iter().all(|base| is_local(&base.path))
+        })
     }
 
     fn deletion_path(&self, fragment: &Fragment) -> Result<(Arc<Store>, String)> {

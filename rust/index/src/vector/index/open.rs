@@ -109,6 +109,16 @@ impl VectorIndex {
         self.vectors.partitions.iter().map(|rows| rows.end - rows.start).sum()
     }
 
+    /// Bytes that a search of so many partitions looks at, at most and about: all centroids, and of the largest partition the
+    /// ids, the vectors as they are stored, and the edges, so many times.
+    pub fn searched_bytes(&self, partitions: usize) -> u64 {
+        let rows = self.vectors.partitions.iter().map(|rows| rows.end - rows.start).max().unwrap_or(0);
+        let edges = self.graph_options().map_or(0, |options| 2 * 4 * u64::from(options.m));
+        let of_row = 8 + self.model.row_bytes() as u64 + edges;
+        let of_partitions = rows.saturating_mul(of_row).saturating_mul(partitions as u64);
+        of_partitions.saturating_add(self.model.memory_bytes() as u64)
+    }
+
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         self.graphs.as_ref().map_or(0, GraphFile::memory_bytes)

@@ -2,7 +2,7 @@
 //! rows are.
 //!
 //! Everything is opened when first needed and kept as long as the scan, so the units of one fragment share it.
-//! All calls may wait for the store; they belong on blocking threads.
+//! All calls may wait for the store; they belong on blocking threads, unless they are brief (`scan/brief.rs`).
 
 mod lineage;
 mod loaded;

@@ -23,6 +23,7 @@ use super::probes::Probes;
 use crate::indices::{CountedRows, Segment, check_versions, is_about_the_index, pass_over, segments};
 use crate::runtime::{each_concurrently, processors};
 use crate::scan::covered_rows;
+use crate::scan::units::to_u64;
 use crate::versions::snapshot::Snapshot;
 
 /// An index over the column of a search: the segments of one name that have its metric.
@@ -76,6 +77,15 @@ impl AllowedRows {
                 offsets.get(&address.fragment()).is_some_and(|offsets| offsets.contains(address.offset()))
             })
     }
+}
+
+/// Whether [`choose`] needs no other thread: all segments that it looks at are local files that are open.
+pub(super) fn are_open(snapshot: &Snapshot, entries: &[IndexMetadata], field: FieldId) -> bool {
+    let is_open = |s: &Segment| s.kind != IndexKind::Vector || s.field != field || s.is_open(snapshot);
+    // System entries say where rows were moved to, in a file.
+    !entries.iter().any(IndexMetadata::is_system)
+        && snapshot.reads_locally()
+        && segments(snapshot, entries).is_ok_and(|segments| segments.iter().all(is_open))
 }
 
 /// The index that is searched for vectors of a column by a metric: of several the one that covers most. May block on the
@@ -144,6 +154,18 @@ impl VectorSearch {
             request.probes.range(request.rows, index.num_partitions()).first
         };
         self.segments.iter().map(of_segment).sum()
+    }
+
+    /// Bytes that a search for queries looks at, about and at most.
+    pub(super) fn expected_bytes(&self, queries: &[Vec<ArrayRef>], request: &IndexRequest) -> u64 {
+        // Where not every row counts, partitions are searched until enough are found.
+        let is_bounded = request.range == DistanceRange::default() && request.allowed.offsets.is_none();
+        let of_segment = |(_, index): &(Segment, Arc<VectorIndex>)| {
+            let probes = request.probes.range(request.rows, index.num_partitions());
+            index.searched_bytes(if is_bounded { probes.first } else { probes.most })
+        };
+        let vectors = to_u64(queries.iter().map(Vec::len).sum());
+        self.segments.iter().map(of_segment).fold(0, u64::saturating_add).saturating_mul(vectors)
     }
 
     /// For each query its nearest rows, the nearest first. A query is one vector or several; a row may be found for each

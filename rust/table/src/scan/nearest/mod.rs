@@ -27,13 +27,14 @@ use self::by_index::{AllowedRows, IndexRequest, VectorSearch};
 use self::output::{FoundRow, NearestOutput};
 pub use self::probes::Probes;
 use self::search::Search;
+use super::brief::is_brief_search;
 use super::matches::matches_with;
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Window, to_u64};
 use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, take};
 use crate::indices::{is_about_the_index, pass_over, pass_over_all};
-use crate::runtime::blocking;
+use crate::runtime::{blocking, blocking_unless};
 use crate::versions::snapshot::Snapshot;
 
 /// The name of the column with distances.
@@ -209,7 +210,9 @@ impl NearestPlan {
         let entries = self.snapshot.indices().await?;
         let (snapshot, field, metric) = (Arc::clone(&self.snapshot), search.field, search.metric);
         let strict = self.candidates.strict_indices;
-        let index = blocking(move || by_index::choose(&snapshot, &entries, field, metric, strict)).await?;
+        let is_brief = by_index::are_open(&snapshot, &entries, field);
+        let choose = move || by_index::choose(&snapshot, &entries, field, metric, strict);
+        let index = blocking_unless(is_brief, choose).await?;
         let Some(index) = index else { return Ok(None) };
         let searched = self.candidates.fragments.iter().filter(|rows| !rows.is_part);
         let covered = &index.covered & searched.map(|rows| rows.id.0).collect::<RoaringBitmap>();
@@ -278,7 +281,9 @@ impl NearestPlan {
             || (has_others && !index.is_exact());
         let request = self.request(search, allowed);
         let (snapshot, asked) = (Arc::clone(&self.snapshot), Arc::clone(search));
-        let found = blocking(move || index.nearest(&snapshot, &asked.values, &request)).await?;
+        let is_brief = is_brief_search(&snapshot, index.expected_bytes(&asked.values, &request));
+        let nearest = move || index.nearest(&snapshot, &asked.values, &request);
+        let found = blocking_unless(is_brief, nearest).await?;
         let rows = match is_refined {
             false => search.batch_of(found)?,
             true => {
