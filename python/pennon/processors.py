@@ -19,8 +19,8 @@ def cpu_count() -> int:
     """How many threads compute for one call at a time.
 
     Those the process may run on, as far as its affinity and the quota of its control group say when that is first
-    asked, unless
-    [set_cpu_count][pennon.set_cpu_count] or the environment variable `PENNON_CPU_COUNT` says another number.
+    asked, unless [set_cpu_count][pennon.set_cpu_count] or the environment variable `PENNON_CPU_COUNT` says another
+    number.
     Threads that wait for a store are not counted: how many requests wait at a time is the storage option
     `max_requests_in_flight`.
 

@@ -4,7 +4,6 @@ use std::sync::mpsc;
 
 use arrow_array::RecordBatch;
 use futures::{FutureExt, TryStreamExt};
-use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::scan::{Filter, ScanOptions};
 use pennon_table::{Dataset, DeleteOptions, StorageOptions, VersionRef};
 use tokio::runtime::{Builder, Runtime};
@@ -16,16 +15,7 @@ const ROWS: i64 = 1_000;
 /// A table with an index over `a`.
 async fn indexed(uri: &str) -> Dataset {
     let mut dataset = create_cut(uri, 0..ROWS, 300).await;
-    let index = NewIndex {
-        column: "a".to_owned(),
-        kind: IndexKind::BTree,
-        name: None,
-        replace: false,
-        train: true,
-        uuid: None,
-        parameters: IndexParameters::default(),
-    };
-    dataset.create_index(index).await.unwrap();
+    dataset.create_index(btree("a")).await.unwrap();
     dataset
 }
 

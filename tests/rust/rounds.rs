@@ -17,7 +17,6 @@ use pennon_core::RowId;
 use pennon_core::schema::Metadata;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
-use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::scan::{Filter, FirstRows, Projection, ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
     Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions, VersionRef,
@@ -219,16 +218,7 @@ async fn searches_by_index() {
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     Dataset::write(reader(batch), uri, params(WriteMode::Create)).await.unwrap();
-    let index = NewIndex {
-        column: "b".to_owned(),
-        kind: IndexKind::BTree,
-        name: None,
-        replace: false,
-        train: true,
-        uuid: None,
-        parameters: IndexParameters::default(),
-    };
-    open(uri).await.create_index(index).await.unwrap();
+    open(uri).await.create_index(btree("b")).await.unwrap();
     let find = async {
         let filter = Some(Filter::Sql(format!("b = {}", mixed(ROWS / 3))));
         let scan = open(uri).await.scan(&ScanOptions { filter, ..ScanOptions::default() }).unwrap();

@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, String
 use arrow_schema::{DataType, Field, Schema};
 use futures::{FutureExt, TryStreamExt};
 use pennon_core::{Result, RowAddress};
+use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::scan::ScanOptions;
 use pennon_table::{
     BatchReader, CommitOptions, CreateOptions, Dataset, Durability, FindRows, OpenOptions,
@@ -87,6 +88,19 @@ pub async fn append(uri: &str, values: impl IntoIterator<Item = i64>) -> Result<
 
 pub async fn open(uri: &str) -> Dataset {
     Dataset::open(uri, options()).await.unwrap()
+}
+
+/// A B-tree over a column, still to be built.
+pub fn btree(column: &str) -> NewIndex {
+    NewIndex {
+        column: column.to_owned(),
+        kind: IndexKind::BTree,
+        name: None,
+        replace: false,
+        train: true,
+        uuid: None,
+        parameters: IndexParameters::default(),
+    }
 }
 
 /// `a` by stable row id.

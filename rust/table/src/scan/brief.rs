@@ -3,8 +3,6 @@
 //! Nothing else happens meanwhile on that thread, Ctrl-C included, so each kind of work has a bound. Blobs may be large,
 //! and anywhere: they are read by other threads.
 
-use std::sync::Arc;
-
 use pennon_core::manifest::{Flags, IndexMetadata};
 use pennon_core::schema::Field;
 
@@ -36,17 +34,20 @@ pub(super) fn is_indexed_soon(snapshot: &Snapshot) -> bool {
         || (manifest.fragments.len() <= FRAGMENTS && !in_columns())
 }
 
+/// Whether it is brief to tell the segments of entries: system entries say where rows were moved to, in a file.
+pub(super) fn is_brief_listing(snapshot: &Snapshot, entries: &[IndexMetadata]) -> bool {
+    !entries.iter().any(IndexMetadata::is_system) && snapshot.reads_locally()
+}
+
 /// Whether it may be brief to look up so many values in indices.
 pub(super) fn is_brief_lookup(snapshot: &Snapshot, entries: &[IndexMetadata], values: Option<usize>) -> bool {
     values.is_some_and(|values| values <= VALUES)
-        // System entries say where rows were moved to, in a file.
-        && !entries.iter().any(IndexMetadata::is_system)
+        && is_brief_listing(snapshot, entries)
         && is_indexed_soon(snapshot)
-        && snapshot.reads_locally()
 }
 
 /// Whether to look at so many bytes of indices over vectors is brief.
-pub(super) fn is_brief_search(snapshot: &Arc<Snapshot>, bytes: u64) -> bool {
+pub(super) fn is_brief_search(snapshot: &Snapshot, bytes: u64) -> bool {
     bytes <= BYTES
         && snapshot.manifest.fragments.len() <= FRAGMENTS
         && is_indexed_soon(snapshot)

@@ -317,9 +317,7 @@ impl<'i, 'd> Walk<'i, 'd> {
         self.index.directory.find(&mut self.hints.1, id.0, &mut self.candidates)?;
         self.live.choose(id, &self.candidates, self.with_deleted)
     }
-}
 
-impl Walk<'_, '_> {
     /// Adds where the live rows of those ids are that come next and are in the run of the last one.
     fn find_in_run(
         &mut self,

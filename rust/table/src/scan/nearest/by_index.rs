@@ -22,6 +22,7 @@ use uuid::Uuid;
 use super::probes::Probes;
 use crate::indices::{CountedRows, Segment, check_versions, is_about_the_index, pass_over, segments};
 use crate::runtime::{each_concurrently, processors};
+use crate::scan::brief::is_brief_listing;
 use crate::scan::covered_rows;
 use crate::scan::units::to_u64;
 use crate::versions::snapshot::Snapshot;
@@ -82,9 +83,7 @@ impl AllowedRows {
 /// Whether [`choose`] needs no other thread: all segments that it looks at are local files that are open.
 pub(super) fn are_open(snapshot: &Snapshot, entries: &[IndexMetadata], field: FieldId) -> bool {
     let is_open = |s: &Segment| s.kind != IndexKind::Vector || s.field != field || s.is_open(snapshot);
-    // System entries say where rows were moved to, in a file.
-    !entries.iter().any(IndexMetadata::is_system)
-        && snapshot.reads_locally()
+    is_brief_listing(snapshot, entries)
         && segments(snapshot, entries).is_ok_and(|segments| segments.iter().all(is_open))
 }
 
