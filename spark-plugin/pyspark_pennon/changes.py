@@ -10,6 +10,7 @@ A feed shows the columns of its last version, whatever columns the versions of a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -49,7 +50,9 @@ ROWS_PER_TASK = 131_072
 """Versions, or new fragments, share a task until it has about this many rows."""
 
 ROWS_PER_PART = 1_048_576
-"""A part of the changes between two versions has about this many: each part compares the versions, on all cores."""
+"""A part of the changes between two versions has about this many, or fewer where cores would have none: each part
+compares the versions.
+"""
 
 ROWS_OF_A_CHANGE = 16_384
 """What a version counts for that is not an append, whose rows nobody has counted."""
@@ -81,9 +84,10 @@ class FeedRange(InputPartition):
     part: tuple[int, int] | None = None
     shown_as: int | None = None
 
-    def parts(self, rows: int) -> list[FeedRange]:
-        """The same range divided, if it has many rows."""
-        count = min(-(-rows // ROWS_PER_PART), MOST_RANGES)
+    def parts(self, rows: int, cores: int) -> list[FeedRange]:
+        """The same range divided, if it has many rows: each core has a part, if there are rows for as many tasks."""
+        count = max(-(-rows // ROWS_PER_PART), min(cores, -(-rows // ROWS_PER_TASK)))
+        count = min(count, MOST_RANGES)
         if count < 2:
             return [self]
         return [replace(self, part=(number, count)) for number in range(count)]
@@ -250,17 +254,23 @@ def contiguous_from(kept: set[int], newest: int) -> int:
     return first
 
 
-def plan(table: Any, options: FeedOptions, names: Sequence[str], begin: int, end: int) -> list[InputPartition]:
-    """The tasks of a feed over the versions after `begin` up to `end`, in columns of `end`."""
+def plan(
+    table: Any, options: FeedOptions, names: Sequence[str], begin: int, end: int, cores: int | None = None
+) -> list[InputPartition]:
+    """The tasks of a feed over the versions after `begin` up to `end`, in columns of `end`.
+
+    `cores` run tasks; as many as this machine has when None, since those of executors are not always known.
+    """
+    cores = cores or os.cpu_count() or 1
     columns = tuple(names)
     last = table if int(table.version) == end else table.checkout_version(end)
     if begin == end:
         return []
     if options.net:
         if begin > 0:
-            return list(FeedRange(begin, end, columns, "net").parts(_changed_rows(last, begin)))
+            return list(FeedRange(begin, end, columns, "net").parts(_changed_rows(last, begin), cores))
         return inserted(end, fragments_of(last), columns)
-    history = History(last, begin, end)
+    history = History(last, begin, end, cores)
     breaks = history.column_changes()
     first = breaks[-1] if breaks else begin
     return [*history.ranges(begin, first, columns, shown_as=end), *history.ranges(first, end, columns)]
@@ -284,10 +294,11 @@ def _changed_rows(last: Any, begin: int) -> int:
 
 
 class History:
-    """The transactions of the versions of a window."""
+    """The transactions of the versions of a window; `cores` as in [plan][pyspark_pennon.changes.plan]."""
 
-    def __init__(self, end: Any, begin: int, last: int) -> None:
+    def __init__(self, end: Any, begin: int, last: int, cores: int | None = None) -> None:
         self._end = end
+        self._cores = cores or os.cpu_count() or 1
         kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
         found = end.get_transactions(len(kept)) if kept else []
         self.transactions = dict(zip(kept, found, strict=True))
@@ -381,7 +392,7 @@ class History:
                     yield FeedRange(first, version - 1, columns, shown_as=shown_as)
                 if appended[version] is None or shown_as is not None:
                     only = FeedRange(version - 1, version, columns, shown_as=shown_as)
-                    yield from only.parts(weights[version])
+                    yield from only.parts(weights[version], self._cores)
                 else:
                     yield from inserted(version, self.new_fragments(version), columns)
                 first, weight = version, 0

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark_pennon.feed_options import FeedOptions
+from pyspark_pennon.frames import parallelism
 from pyspark_pennon.options import session_storage_options
 from pyspark_pennon.plans import check_release, installed_release, numbered
 
@@ -109,7 +110,7 @@ def read_changes(
     begin, end = changes.window(table, options)
     schema = changes.feed_schema(table.checkout_version(end), options.columns)
     names = [name for name in schema.fieldNames() if name not in changes.DESCRIBING.fieldNames()]
-    parts = changes.plan(table.checkout_version(end), options, names, begin, end)
+    parts = changes.plan(table.checkout_version(end), options, names, begin, end, parallelism(spark))
     release = installed_release()
 
     def rows(number: int) -> Iterator[pa.RecordBatch]:

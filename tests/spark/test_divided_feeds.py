@@ -71,6 +71,17 @@ def test_many_rows_make_no_more_than_so_many_tasks(uri: str, monkeypatch: pytest
     assert [part.part for part in parts] == [(0, 3), (1, 3), (2, 3)]
 
 
+def test_each_core_has_a_part(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "ROWS_PER_PART", 100)
+    table = pennon.write_dataset({"id": list(range(40))}, uri)
+    table.update({"id": "id + 1"}, where="id < 10")
+    options = FeedOptions(uri, read_change_feed=True)
+    for cores, parts in {1: 1, 2: 2, 3: 3, 64: 3}.items():
+        # 10 rows changed: enough for three tasks of 4.
+        assert len(changes.plan(table, options, ["id"], 1, 2, cores)) == parts
+    assert read_changes(spark, uri, starting_version=2).rdd.getNumPartitions() == 2
+
+
 def test_values_that_changed_without_a_trace_are_compared(uri: str) -> None:
     pennon.write_dataset({"id": [1, 2, 3], "text": ["a", "b", "c"]}, uri)
     theirs = lance.dataset(uri)
