@@ -1,11 +1,16 @@
 //! Queries of local tables whose few rows are read on the calling thread, and those that are not.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field};
 use futures::{FutureExt, TryStreamExt};
-use pennon_table::scan::{Filter, ScanOptions};
-use pennon_table::{Dataset, DeleteOptions, StorageOptions, VersionRef};
+use pennon_index::{DistanceRange, Metric, VectorIndexKind};
+use pennon_table::ops::index::{NewVectorIndex, VectorParameters};
+use pennon_table::scan::{Filter, Nearest, Probes, Projection, ScanOptions};
+use pennon_table::{Dataset, DeleteOptions, StorageOptions, VersionRef, WriteMode};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;
@@ -19,9 +24,13 @@ async fn indexed(uri: &str) -> Dataset {
     dataset
 }
 
-fn scanned(dataset: &Dataset, filter: &str) -> impl Future<Output = Vec<RecordBatch>> {
+fn scanned(dataset: &Dataset, filter: &str) -> impl Future<Output = Vec<RecordBatch>> + use<> {
     let filter = Some(Filter::Sql(filter.to_owned()));
-    let scan = dataset.scan(&ScanOptions { filter, ..ScanOptions::default() }).unwrap();
+    found(dataset, &ScanOptions { filter, ..ScanOptions::default() })
+}
+
+fn found(dataset: &Dataset, options: &ScanOptions) -> impl Future<Output = Vec<RecordBatch>> + use<> {
+    let scan = dataset.scan(options).unwrap();
     scan.stream().try_collect::<Vec<_>>().map(Result::unwrap)
 }
 
@@ -36,12 +45,16 @@ fn runtime() -> Runtime {
 
 /// What a query finds without any other thread: the one for work that waits is busy.
 async fn at_once(dataset: &Dataset, filter: &str) -> Option<usize> {
+    without_other_threads(scanned(dataset, filter)).await.map(|found| count(&found))
+}
+
+async fn without_other_threads<T>(query: impl Future<Output = T>) -> Option<T> {
     let (done, wait) = mpsc::channel::<()>();
     let busy = tokio::task::spawn_blocking(move || wait.recv().is_err());
-    let found = scanned(dataset, filter).now_or_never();
+    let found = query.now_or_never();
     drop(done);
     assert!(busy.await.unwrap());
-    found.map(|found| count(&found))
+    found
 }
 
 #[test]
@@ -83,5 +96,80 @@ fn a_local_clone_of_a_remote_table_is_read_by_other_threads() {
         let clone = open(&uri).await;
         assert_eq!(count(&scanned(&clone, "a = 7").await), 1);
         assert_eq!(at_once(&clone, "a = 7").await, None);
+    });
+}
+
+/// So many rows `a` with vectors `v`, whose elements seem to be in no order.
+fn vectors(rows: i64) -> RecordBatch {
+    let element = |n: i64| f32::from(u16::try_from((n * 2_654_435_761 >> 8) % 65_521).unwrap());
+    let elements = (0..rows * i64::from(DIMENSION)).map(element);
+    let item = Arc::new(Field::new("item", DataType::Float32, true));
+    let elements = Arc::new(elements.collect::<Float32Array>());
+    let vectors = FixedSizeListArray::new(item, DIMENSION, elements, None);
+    let a: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    RecordBatch::try_from_iter([("a", a), ("v", Arc::new(vectors) as ArrayRef)]).unwrap()
+}
+
+/// Elements of a vector.
+const DIMENSION: i32 = 256;
+
+/// The ten rows nearest to one.
+fn nearest(batch: &RecordBatch, row: usize) -> ScanOptions {
+    let nearest = Nearest {
+        column: "v".to_owned(),
+        query: batch["v"].as_fixed_size_list().value(row),
+        vectors: None,
+        k: None,
+        metric: None,
+        use_index: true,
+        probes: Probes::default(),
+        refine_factor: None,
+        ef: None,
+        range: DistanceRange::default(),
+        prefilter: false,
+        without_distance: false,
+    };
+    let columns = Some(Projection::Names(vec!["a".to_owned()]));
+    ScanOptions { columns, nearest: Some(nearest), ..ScanOptions::default() }
+}
+
+fn first(found: &[RecordBatch]) -> (i64, f32) {
+    let batch = &found[0];
+    let distances = batch["_distance"].as_primitive::<Float32Type>();
+    (batch["a"].as_primitive::<Int64Type>().value(0), distances.value(0))
+}
+
+/// The index has more bytes than may be looked at, but whoever follows a graph looks at few of them.
+#[test]
+fn a_graph_is_followed_at_once() {
+    runtime().block_on(async {
+        let (_directory, [local, _]) = uris("at-once-graph");
+        let batch = vectors(5_000);
+        let mut dataset =
+            Dataset::write(reader(batch.clone()), &local, params(WriteMode::Create)).await.unwrap();
+        let index = |kind| NewVectorIndex {
+            column: "v".to_owned(),
+            kind,
+            metric: Metric::L2,
+            name: None,
+            replace: true,
+            train: true,
+            uuid: None,
+            parameters: VectorParameters { num_partitions: Some(1), m: 8, ..VectorParameters::default() },
+        };
+        for (kind, follows) in [(VectorIndexKind::IvfFlat, false), (VectorIndexKind::IvfHnswFlat, true)] {
+            dataset.create_vector_index(index(kind)).await.unwrap();
+            let dataset = open(&local).await;
+            // The first one reads what the session keeps.
+            assert_eq!(first(&found(&dataset, &nearest(&batch, 7)).await), (7, 0.0));
+            let second = without_other_threads(found(&dataset, &nearest(&batch, 9))).await;
+            assert_eq!(second.as_deref().map(first), follows.then_some((9, 0.0)));
+        }
+        // Where some rows do not count, more of them may have to be looked at.
+        dataset.delete("a < 100", DeleteOptions::default()).await.unwrap();
+        for row in [200, 300] {
+            assert_eq!(without_other_threads(found(&dataset, &nearest(&batch, row))).await, None);
+            assert_eq!(first(&found(&dataset, &nearest(&batch, row)).await), (row as i64, 0.0));
+        }
     });
 }

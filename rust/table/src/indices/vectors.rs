@@ -87,8 +87,7 @@ impl Segment {
         partitions: &[u32],
     ) -> Result<Vec<Arc<VectorPartition>>> {
         let session = snapshot.session();
-        let directory = self.files.name();
-        let name = |number: u32| format!("{directory}#{number}");
+        let name = |number: u32| self.partition_name(number);
         let mut known: Vec<Option<Arc<VectorPartition>>> =
             partitions.iter().map(|number| session.get(EntryKind::VectorPartition, &name(*number))).collect();
         let missing: Vec<u32> = partitions
@@ -117,14 +116,40 @@ impl Segment {
         find: impl FnOnce() -> Result<CountedRows>,
     ) -> Result<Arc<CountedRows>> {
         let session = snapshot.session();
-        let (root, version) = (snapshot.store.root(), snapshot.version());
-        let name = format!("{}#{partition}@{root}@{version}", self.files.name());
+        let name = self.counted_name(snapshot, partition);
         if let Some(known) = session.get(EntryKind::CountedRows, &name) {
             return Ok(known);
         }
         let found = Arc::new(find()?);
         session.put(EntryKind::CountedRows, &name, &found, found.memory_bytes() + name.len() + 64);
         Ok(found)
+    }
+
+    /// A partition that the session has, if it is recorded there that all its rows count in a version.
+    pub(crate) fn whole_partition(
+        &self,
+        snapshot: &Snapshot,
+        partition: u32,
+    ) -> Option<Arc<VectorPartition>> {
+        let session = snapshot.session();
+        let names = (self.partition_name(partition), self.counted_name(snapshot, partition));
+        let has_both = session.has(EntryKind::VectorPartition, &names.0)
+            && session.has(EntryKind::CountedRows, &names.1);
+        let counted: Arc<CountedRows> =
+            has_both.then(|| session.get(EntryKind::CountedRows, &names.1)).flatten()?;
+        if counted.bits().is_some() {
+            return None;
+        }
+        session.get(EntryKind::VectorPartition, &names.0)
+    }
+
+    fn partition_name(&self, partition: u32) -> String {
+        format!("{}#{partition}", self.files.name())
+    }
+
+    fn counted_name(&self, snapshot: &Snapshot, partition: u32) -> String {
+        let (root, version) = (snapshot.store.root(), snapshot.version());
+        format!("{}#{partition}@{root}@{version}", self.files.name())
     }
 }
 

@@ -24,6 +24,13 @@ pub struct GraphOptions {
     pub max_level: u32,
 }
 
+impl GraphOptions {
+    /// The most neighbors of a node of level 0.
+    pub(in crate::vector) fn degree(&self) -> u32 {
+        self.m.saturating_mul(2)
+    }
+}
+
 impl Default for GraphOptions {
     /// 20 neighbors, 150 candidates, 7 levels: those of the reference.
     fn default() -> Self {

@@ -9,6 +9,7 @@ use pennon_core::wire::vector_index::IvfMessage;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
+use super::search::candidates;
 use crate::files::{IndexFiles, open_both};
 use crate::vector::graph::GraphFile;
 use crate::vector::matrix::Matrix;
@@ -113,7 +114,19 @@ impl VectorIndex {
     /// ids, the vectors as they are stored, and the edges, so many times.
     pub fn searched_bytes(&self, partitions: usize) -> u64 {
         let rows = self.vectors.partitions.iter().map(|rows| rows.end - rows.start).max().unwrap_or(0);
-        let edges = self.graph_options().map_or(0, |options| 2 * 4 * u64::from(options.m));
+        self.bytes_of(rows, partitions)
+    }
+
+    /// Bytes that [`Self::follow`] looks at for so many rows, about: of the neighbors of all candidates. `None` if there are no
+    /// graphs.
+    pub fn followed_bytes(&self, rows: usize, ef: Option<usize>) -> Option<u64> {
+        let compared = (candidates(rows, ef) as u64).saturating_mul(self.graph_options()?.degree().into());
+        Some(self.bytes_of(compared, 1))
+    }
+
+    /// Bytes of all centroids, and of so many rows of each of so many partitions.
+    fn bytes_of(&self, rows: u64, partitions: usize) -> u64 {
+        let edges = self.graph_options().map_or(0, |options| 4 * u64::from(options.degree()));
         let of_row = 8 + self.model.row_bytes() as u64 + edges;
         let of_partitions = rows.saturating_mul(of_row).saturating_mul(partitions as u64);
         of_partitions.saturating_add(self.model.memory_bytes() as u64)

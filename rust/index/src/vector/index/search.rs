@@ -69,14 +69,7 @@ impl VectorIndex {
         if !query.is_defined {
             return Ok(());
         }
-        let number = usize::try_from(partition.number).unwrap_or(usize::MAX);
-        let distances = Distances::new(
-            &self.model.quantizer,
-            &partition.codes,
-            self.metric(),
-            (&query.exact, &query.compared, &query.codes),
-            (&self.model.centroids, number),
-        )?;
+        let distances = self.distances(query, partition)?;
         if let Some(graph) = &partition.graph
             && search_graph(graph, &distances, partition, mask, query.ef, nearest)?
         {
@@ -84,12 +77,50 @@ impl VectorIndex {
         }
         scan(&distances, &partition.row_ids, mask, nearest)
     }
+
+    /// As [`Self::search`] of all rows, but only if the graph of the partition leads to as many as are wanted; whether it
+    /// does. Few rows are looked at.
+    ///
+    /// Errors: those of [`Self::search`].
+    pub fn follow(
+        &self,
+        query: &IndexQuery,
+        partition: &VectorPartition,
+        nearest: &mut Neighbors,
+    ) -> Result<bool> {
+        if !query.is_defined {
+            return Ok(true);
+        }
+        let Some(graph) = &partition.graph else { return Ok(false) };
+        let distances = self.distances(query, partition)?;
+        search_graph(graph, &distances, partition, RowMask::All, query.ef, nearest)
+    }
+
+    fn distances<'a>(
+        &'a self,
+        query: &'a IndexQuery,
+        partition: &'a VectorPartition,
+    ) -> Result<Distances<'a>> {
+        let number = usize::try_from(partition.number).unwrap_or(usize::MAX);
+        Distances::new(
+            &self.model.quantizer,
+            &partition.codes,
+            self.metric(),
+            (&query.exact, &query.compared, &query.codes),
+            (&self.model.centroids, number),
+        )
+    }
 }
 
 /// Partitions of so many times the candidates are looked at as a whole: that takes no longer.
 const FEW: usize = 8;
 /// Rows that are tested to learn how many pass.
 const SAMPLE: usize = 256;
+
+/// Candidates of a search for so many rows in a graph.
+pub(super) fn candidates(rows: usize, ef: Option<usize>) -> usize {
+    ef.unwrap_or(rows.saturating_add(rows / 2)).max(rows)
+}
 
 /// Looks for rows by a graph; whether that was worth it: not of few rows, nor if less than a tenth of them pass, nor if it leads
 /// to less rows than are wanted.
@@ -103,7 +134,7 @@ fn search_graph(
 ) -> Result<bool> {
     let ids = &partition.row_ids;
     let limit = nearest.limit();
-    let ef = ef.unwrap_or(limit.saturating_add(limit / 2)).max(limit);
+    let ef = candidates(limit, ef);
     if limit == 0 || graph.len() != ids.len() || ids.len() <= ef.saturating_mul(FEW) {
         return Ok(false);
     }

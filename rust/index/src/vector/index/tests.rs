@@ -467,6 +467,12 @@ fn graphs_lead_to_what_a_scan_finds() {
                     hits += found.iter().filter(|row| row.distance <= expected[9].distance).count();
                     all += 10;
                 }
+                let follow = |partition: &VectorPartition| {
+                    let mut nearest = Neighbors::new(10, DistanceRange::default());
+                    index.follow(&query, partition, &mut nearest).unwrap().then(|| nearest.into_sorted())
+                };
+                assert_eq!(follow(&partition), Some(search(&partition, RowMask::All)));
+                assert_eq!(follow(&without), None);
                 // Few rows pass: all of them are looked at.
                 let few = |_: usize, id: u64| id.is_multiple_of(100);
                 assert_eq!(search(&partition, RowMask::Test(&few)), search(&without, RowMask::Test(&few)));

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::probes::Probes;
 use crate::indices::{CountedRows, Segment, check_versions, is_about_the_index, pass_over, segments};
 use crate::runtime::{each_concurrently, processors};
-use crate::scan::brief::is_brief_listing;
+use crate::scan::brief::{is_brief_listing, is_brief_search};
 use crate::scan::covered_rows;
 use crate::scan::units::to_u64;
 use crate::versions::snapshot::Snapshot;
@@ -48,6 +48,13 @@ pub(super) struct IndexRequest {
     pub(super) ef: Option<usize>,
     pub(super) range: DistanceRange,
     pub(super) allowed: AllowedRows,
+}
+
+impl IndexRequest {
+    /// Whether any row may be found, however far away it is.
+    fn is_bounded(&self) -> bool {
+        self.range == DistanceRange::default() && self.allowed.offsets.is_none()
+    }
 }
 
 /// The rows that may be found.
@@ -157,11 +164,10 @@ impl VectorSearch {
 
     /// Bytes that a search for queries looks at, about and at most.
     pub(super) fn expected_bytes(&self, queries: &[Vec<ArrayRef>], request: &IndexRequest) -> u64 {
-        // Where not every row counts, partitions are searched until enough are found.
-        let is_bounded = request.range == DistanceRange::default() && request.allowed.offsets.is_none();
         let of_segment = |(_, index): &(Segment, Arc<VectorIndex>)| {
             let probes = request.probes.range(request.rows, index.num_partitions());
-            index.searched_bytes(if is_bounded { probes.first } else { probes.most })
+            // Where not every row counts, partitions are searched until enough are found.
+            index.searched_bytes(if request.is_bounded() { probes.first } else { probes.most })
         };
         let vectors = to_u64(queries.iter().map(Vec::len).sum());
         self.segments.iter().map(of_segment).fold(0, u64::saturating_add).saturating_mul(vectors)
@@ -182,13 +188,54 @@ impl VectorSearch {
                     found.extend(nearest_in(snapshot, segment, index, vector, request)?);
                 }
             }
-            found.sort_unstable();
-            if let [_] = query.as_slice() {
-                found.truncate(request.rows);
-            }
-            Ok(found)
+            Ok(merged(found, query, request))
         })
     }
+
+    /// As [`Self::nearest`], brief and without the store: by graphs that the session has. `None` where there are none, where some
+    /// of their rows do not count, or where they do not lead to enough rows.
+    pub(super) fn followed(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        queries: &[Vec<ArrayRef>],
+        request: &IndexRequest,
+    ) -> Result<Option<Vec<Vec<Neighbor>>>> {
+        let follows = |(segment, index): &(Segment, Arc<VectorIndex>)| {
+            index.num_partitions() == 1 && segment.covered.is_subset(&request.allowed.fragments)
+        };
+        if !request.is_bounded() || !self.segments.iter().all(follows) {
+            return Ok(None);
+        }
+        let of_segment = |(_, index): &(_, Arc<VectorIndex>)| index.followed_bytes(request.rows, request.ef);
+        let bytes: Option<u64> = self.segments.iter().map(of_segment).sum();
+        let vectors = to_u64(queries.iter().map(Vec::len).sum());
+        if !bytes.is_some_and(|bytes| is_brief_search(snapshot, bytes.saturating_mul(vectors))) {
+            return Ok(None);
+        }
+        let mut results = Vec::with_capacity(queries.len());
+        for query in queries {
+            let mut found = Vec::new();
+            for (segment, index) in &self.segments {
+                for vector in query {
+                    let Some(rows) = followed_in(snapshot, segment, index, vector, request)? else {
+                        return Ok(None);
+                    };
+                    found.extend(rows);
+                }
+            }
+            results.push(merged(found, query, request));
+        }
+        Ok(Some(results))
+    }
+}
+
+/// What was found for the vectors of a query in all segments, the nearest first; of one vector as many rows as are wanted.
+fn merged(mut found: Vec<Neighbor>, query: &[ArrayRef], request: &IndexRequest) -> Vec<Neighbor> {
+    found.sort_unstable();
+    if let [_] = query {
+        found.truncate(request.rows);
+    }
+    found
 }
 
 /// The nearest rows to one vector in a segment.
@@ -218,6 +265,30 @@ fn nearest_in(
         }
         (start, end) = (end, (2 * end).min(probes.most));
     }
+    located(snapshot, segment, nearest)
+}
+
+/// The nearest rows to one vector in a segment of one partition, by its graph; `None` if that must be read first, if some of
+/// its rows do not count, or if the graph does not lead to enough.
+fn followed_in(
+    snapshot: &Arc<Snapshot>,
+    segment: &Segment,
+    index: &VectorIndex,
+    vector: &ArrayRef,
+    request: &IndexRequest,
+) -> Result<Option<Vec<Neighbor>>> {
+    let Some(partition) = segment.whole_partition(snapshot, 0) else { return Ok(None) };
+    let query = index.prepare(vector)?.with_ef(request.ef);
+    let mut nearest = Neighbors::new(request.rows, request.range);
+    if index.follow(&query, &partition, &mut nearest)? {
+        located(snapshot, segment, nearest).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// The rows that were found in a segment, with their addresses.
+fn located(snapshot: &Arc<Snapshot>, segment: &Segment, nearest: Neighbors) -> Result<Vec<Neighbor>> {
     let found = nearest.into_sorted();
     let ids: Vec<u64> = found.iter().map(|row| row.id).collect();
     let addresses = covered_rows(snapshot, segment, &ids)?;

@@ -281,9 +281,13 @@ impl NearestPlan {
             || (has_others && !index.is_exact());
         let request = self.request(search, allowed);
         let (snapshot, asked) = (Arc::clone(&self.snapshot), Arc::clone(search));
-        let is_brief = is_brief_search(&snapshot, index.expected_bytes(&asked.values, &request));
-        let nearest = move || index.nearest(&snapshot, &asked.values, &request);
-        let found = blocking_unless(is_brief, nearest).await?;
+        let found = match index.followed(&snapshot, &asked.values, &request)? {
+            Some(found) => found,
+            None => {
+                let is_brief = is_brief_search(&snapshot, index.expected_bytes(&asked.values, &request));
+                blocking_unless(is_brief, move || index.nearest(&snapshot, &asked.values, &request)).await?
+            }
+        };
         let rows = match is_refined {
             false => search.batch_of(found)?,
             true => {
