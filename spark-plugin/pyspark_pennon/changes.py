@@ -50,8 +50,8 @@ ROWS_PER_TASK = 131_072
 """Versions, or new fragments, share a task until it has about this many rows."""
 
 ROWS_PER_PART = 1_048_576
-"""A part of the changes between two versions has about this many, or fewer where cores would have none: each part
-compares the versions.
+"""A part of the changes between two versions has about this many, or fewer where cores would have no part: each of
+them compares the versions.
 """
 
 ROWS_OF_A_CHANGE = 16_384
@@ -85,7 +85,7 @@ class FeedRange(InputPartition):
     shown_as: int | None = None
 
     def parts(self, rows: int, cores: int) -> list[FeedRange]:
-        """The same range divided, if it has many rows: each core has a part, if there are rows for as many tasks."""
+        """The same range divided among so many cores, if it has many rows."""
         count = max(-(-rows // ROWS_PER_PART), min(cores, -(-rows // ROWS_PER_TASK)))
         count = min(count, MOST_RANGES)
         if count < 2:
@@ -283,7 +283,7 @@ def _changed_rows(last: Any, begin: int) -> int:
     first = last.checkout_version(begin)
     rows = int(last.count_rows())
     # Of few rows no more than all can differ: they need not be counted.
-    if columns_of(first) != columns_of(last) or rows + first.count_rows() <= ROWS_PER_PART:
+    if columns_of(first) != columns_of(last) or rows + first.count_rows() <= ROWS_PER_TASK:
         return rows
     found = 0
     for batch in last.changes(begin, columns=[], mode="net", images="post"):
@@ -384,7 +384,8 @@ class History:
         weights = {
             version: self.changed_rows(version) if rows is None else rows for version, rows in appended.items()
         }
-        most = max(ROWS_PER_TASK, sum(weights.values()) // MOST_RANGES)
+        total = sum(weights.values())
+        most = max(ROWS_PER_TASK, total // MOST_RANGES)
         first, weight = begin, 0
         for version in range(begin + 1, end + 1):
             if weights[version] > most:
@@ -392,7 +393,8 @@ class History:
                     yield FeedRange(first, version - 1, columns, shown_as=shown_as)
                 if appended[version] is None or shown_as is not None:
                     only = FeedRange(version - 1, version, columns, shown_as=shown_as)
-                    yield from only.parts(weights[version], self._cores)
+                    # Other versions have their share of the cores.
+                    yield from only.parts(weights[version], max(1, self._cores * weights[version] // total))
                 else:
                     yield from inserted(version, self.new_fragments(version), columns)
                 first, weight = version, 0

@@ -79,7 +79,18 @@ def test_each_core_has_a_part(spark: SparkSession, uri: str, monkeypatch: pytest
     for cores, parts in {1: 1, 2: 2, 3: 3, 64: 3}.items():
         # 10 rows changed: enough for three tasks of 4.
         assert len(changes.plan(table, options, ["id"], 1, 2, cores)) == parts
-    assert read_changes(spark, uri, starting_version=2).rdd.getNumPartitions() == 2
+    frame = read_changes(spark, uri, starting_version=2)
+    assert frame.rdd.getNumPartitions() == 2
+    assert rows_of(frame.toArrow().to_batches()) == rows_of(pennon.dataset(uri).changes(1, images="both"))
+    # A net feed counts the changes instead of all rows.
+    net = FeedOptions(uri, net=True, read_change_feed=True)
+    assert [part.part for part in changes.plan(pennon.dataset(uri), net, ["id"], 1, 2, 64)] == [
+        (number, 3) for number in range(3)
+    ]
+    # Several versions share the cores.
+    pennon.dataset(uri).update({"id": "id + 1"}, where="id < 10")
+    shared = changes.plan(pennon.dataset(uri), options, ["id"], 1, 3, 4)
+    assert [(part.end, part.part) for part in shared] == [(end, (number, 2)) for end in (2, 3) for number in (0, 1)]
 
 
 def test_values_that_changed_without_a_trace_are_compared(uri: str) -> None:
