@@ -1,6 +1,6 @@
 //! One query against the vectors of a column.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use arrow_array::{Array, ArrayRef, FixedSizeListArray};
 use arrow_cast::cast;
@@ -125,8 +125,10 @@ impl VectorRows for Range<usize> {
     }
 }
 
-/// How far ahead of the vector that is read others are prefetched.
-const PREFETCH_DISTANCE: usize = 3;
+/// Bytes of vectors that are prefetched behind the one that is read: about as many as a processor fetches at a time.
+const PREFETCHED_BYTES: usize = 2048;
+/// Bounds of how many vectors that is.
+const PREFETCHED: RangeInclusive<usize> = 2..=16;
 
 /// Anywhere, so no processor foresees which vector is next.
 impl VectorRows for &[u32] {
@@ -134,9 +136,11 @@ impl VectorRows for &[u32] {
     fn of<T>(self, elements: &[T], dimension: usize) -> impl Iterator<Item = &[T]> {
         let range = move |row: u32| row as usize * dimension..(row as usize + 1) * dimension;
         let vector = move |row: &u32| elements.get(range(*row)).unwrap_or_default();
-        self.iter().take(PREFETCH_DISTANCE).skip(1).for_each(|row| simd::prefetch(vector(row)));
+        let bytes = (dimension * size_of::<T>()).max(1);
+        let ahead = (PREFETCHED_BYTES / bytes).clamp(*PREFETCHED.start(), *PREFETCHED.end());
+        self.iter().take(ahead).skip(1).for_each(|row| simd::prefetch(vector(row)));
         self.iter().enumerate().map(move |(at, row)| {
-            if let Some(later) = self.get(at + PREFETCH_DISTANCE) {
+            if let Some(later) = self.get(at + ahead) {
                 simd::prefetch(vector(later));
             }
             vector(row)

@@ -4,11 +4,12 @@
 //! same vectors give the same graph.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{iter, mem, slice, thread};
 
+use super::links::Links;
 use super::search::FoundNode;
 use super::{Graph, Level};
 use crate::vector::random::Random;
@@ -25,7 +26,7 @@ pub struct GraphOptions {
 }
 
 impl GraphOptions {
-    /// The most neighbors of a node of level 0.
+    /// Neighbors of a node of level 0, with few exceptions at most.
     pub(in crate::vector) fn degree(&self) -> u32 {
         self.m.saturating_mul(2)
     }
@@ -64,11 +65,19 @@ pub(in crate::vector) fn build<D: NodeDistances>(
     let heights = heights(count, options);
     let entry =
         (0..count).max_by_key(|node| (heights.get(*node as usize).copied(), Reverse(*node))).unwrap_or(0);
+    let m = options.m.max(2) as usize;
+    let mut starts = vec![0];
+    let mut end = 0;
+    starts.extend(heights.iter().map(|height| {
+        end += height;
+        end
+    }));
     let building = Building {
-        bottom: heights.iter().map(|_| Links::default()).collect(),
-        upper: heights.iter().map(|height| (0..*height).map(|_| Links::default()).collect()).collect(),
+        bottom: Links::new(heights.len(), 2 * m),
+        upper: Links::new(end, m),
+        starts,
         entry,
-        m: options.m.max(2) as usize,
+        m,
         ef: options.ef_construction.max(1) as usize,
         distances,
     };
@@ -91,8 +100,8 @@ pub(in crate::vector) fn build<D: NodeDistances>(
         }
         work();
     });
-    building.connect();
-    building.into_graph()
+    let extra = building.connect();
+    building.into_graph(&extra)
 }
 
 /// The highest level of each node: fewer on each by a factor of `m`.
@@ -105,15 +114,17 @@ fn heights(count: u32, options: GraphOptions) -> Vec<usize> {
     (0..count).map(|_| height()).collect()
 }
 
-/// The neighbors of a node on a level.
-type Links = Mutex<Vec<FoundNode>>;
+/// Links of level 0 that come last, by the node that they lead from.
+type ExtraLinks = HashMap<u32, Vec<FoundNode>>;
 
 /// A graph that is being built.
 struct Building<D> {
     /// Of each node on level 0.
-    bottom: Vec<Links>,
+    bottom: Links,
     /// Of each node on each of its other levels.
-    upper: Vec<Vec<Links>>,
+    upper: Links,
+    /// Of each node the slot of its first other level, then the end of all.
+    starts: Vec<usize>,
     entry: u32,
     m: usize,
     ef: usize,
@@ -122,9 +133,10 @@ struct Building<D> {
 
 /// What a search needs memory for.
 struct SearchMemory {
-    /// Of each node the last search that saw it.
-    seen_by: Vec<u32>,
-    number: u32,
+    /// A bit for each node that this search has seen.
+    seen: Vec<u64>,
+    /// The words with such bits.
+    words: Vec<usize>,
     nodes: Vec<u32>,
     distances: Vec<f32>,
 }
@@ -152,17 +164,23 @@ impl<D: NodeDistances> Building<D> {
         }
     }
 
-    /// The highest level of a node.
-    fn height(&self, node: u32) -> usize {
-        self.upper.get(node as usize).map_or(0, Vec::len)
+    /// The slots of a node on levels above level 0, the lowest first.
+    fn upper_slots(&self, node: u32) -> Range<usize> {
+        let at = node as usize;
+        self.starts.get(at).zip(self.starts.get(at + 1)).map_or(0..0, |(start, end)| *start..*end)
     }
 
-    fn links(&self, node: u32, level: usize) -> Option<MutexGuard<'_, Vec<FoundNode>>> {
-        let links = match level.checked_sub(1) {
-            None => self.bottom.get(node as usize),
-            Some(level) => self.upper.get(node as usize).and_then(|levels| levels.get(level)),
-        };
-        links.map(|links| links.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The highest level of a node.
+    fn height(&self, node: u32) -> usize {
+        self.upper_slots(node).len()
+    }
+
+    /// Where the neighbors of a node on one of its levels are.
+    fn links(&self, node: u32, level: usize) -> Option<(&Links, usize)> {
+        match level.checked_sub(1) {
+            None => Some((&self.bottom, node as usize)),
+            Some(above) => self.upper_slots(node).nth(above).map(|slot| (&self.upper, slot)),
+        }
     }
 
     /// The nodes of a level nearest to another one, from some on.
@@ -192,10 +210,15 @@ impl<D: NodeDistances> Building<D> {
             }
             let mut nodes = mem::take(&mut search.nodes);
             nodes.clear();
-            if let Some(links) = self.links(candidate.node, level) {
-                nodes.extend(links.iter().map(|found| found.node));
+            if let Some((links, slot)) = self.links(candidate.node, level) {
+                links.read(slot, &mut nodes);
             }
             nodes.retain(|node| search.is_new(*node));
+            // The nearest candidate now is often the next one.
+            let next = candidates.peek().and_then(|Reverse(next)| self.links(next.node, level));
+            if let Some((links, slot)) = next {
+                links.prefetch(slot);
+            }
             search.distances.resize(nodes.len(), f32::NAN);
             self.distances.fill(to, &nodes, &mut search.distances);
             for (node, distance) in nodes.iter().zip(&search.distances) {
@@ -237,62 +260,60 @@ impl<D: NodeDistances> Building<D> {
 
     /// Leads from a node to another one; if that is too many, some are chosen.
     fn link(&self, from: u32, to: FoundNode, level: usize) {
-        let Some(mut links) = self.links(from, level) else { return };
-        if from == to.node || links.iter().any(|found| found.node == to.node) {
-            return;
-        }
-        links.push(to);
+        let Some((links, slot)) = self.links(from, level).filter(|_| from != to.node) else { return };
         let most = if level == 0 { 2 * self.m } else { self.m };
-        if links.len() > most {
-            links.sort_unstable();
-            *links = self.choose(&links, most, 0);
-        }
+        links.add(slot, to, |all| self.choose(all, most, 0));
     }
 
-    /// Leads to every node: what the entry does not lead to gets a link from one of its neighbors.
-    fn connect(&self) {
-        let mut is_reached = vec![false; self.bottom.len()];
-        self.reach(self.entry, &mut is_reached);
+    /// Links by which the entry leads to every node: what it does not lead to gets one from a neighbor.
+    fn connect(&self) -> ExtraLinks {
+        let count = self.starts.len().saturating_sub(1);
+        let (mut extra, mut is_reached) = (ExtraLinks::new(), vec![false; count]);
+        self.reach(self.entry, &extra, &mut is_reached);
         let mut last = self.entry;
-        for node in (0_u32..).take(self.bottom.len()) {
+        for node in (0_u32..).take(count) {
             if is_reached.get(node as usize).copied().unwrap_or(true) {
                 continue;
             }
-            let neighbors: Vec<u32> =
-                self.links(node, 0).iter().flat_map(|links| links.iter().map(|found| found.node)).collect();
             let is_free = |other: &u32| {
-                let count = self.links(*other, 0).map_or(usize::MAX, |links| links.len());
-                is_reached.get(*other as usize).copied().unwrap_or(false) && count < 2 * self.m
+                is_reached.get(*other as usize).copied().unwrap_or(false)
+                    && self.neighbors(*other, &extra).len() < 2 * self.m
             };
-            let from = neighbors.into_iter().chain([last]).find(is_free).unwrap_or(self.entry);
+            let neighbors = self.neighbors(node, &extra).into_iter().map(|found| found.node);
+            let from = neighbors.chain([last]).find(is_free).unwrap_or(self.entry);
             let to = FoundNode { distance: self.distances.between(from, node), node };
-            if let Some(mut links) = self.links(from, 0) {
-                links.push(to);
-            }
-            self.reach(node, &mut is_reached);
+            extra.entry(from).or_default().push(to);
+            self.reach(node, &extra, &mut is_reached);
             last = node;
         }
+        extra
+    }
+
+    /// The neighbors of a node on level 0.
+    fn neighbors(&self, node: u32, extra: &ExtraLinks) -> Vec<FoundNode> {
+        let mut found = self.bottom.found(node as usize);
+        found.extend(extra.get(&node).into_iter().flatten());
+        found
     }
 
     /// Marks what a node leads to on level 0.
-    fn reach(&self, node: u32, is_reached: &mut [bool]) {
+    fn reach(&self, node: u32, extra: &ExtraLinks, is_reached: &mut [bool]) {
         let mut open = vec![node];
         while let Some(node) = open.pop() {
             let Some(mark) = is_reached.get_mut(node as usize).filter(|mark| !**mark) else { continue };
             *mark = true;
-            if let Some(links) = self.links(node, 0) {
-                open.extend(links.iter().map(|found| found.node));
-            }
+            self.bottom.read(node as usize, &mut open);
+            open.extend(extra.get(&node).into_iter().flatten().map(|found| found.node));
         }
     }
 
-    fn into_graph(self) -> Graph {
+    fn into_graph(self, extra: &ExtraLinks) -> Graph {
         let count = self.height(self.entry) + 1;
         let mut levels: Vec<Level> = (0..count).map(|_| Level::default()).collect();
-        for (node, (bottom, upper)) in (0_u32..).zip(self.bottom.into_iter().zip(self.upper)) {
-            let of_node = iter::once(bottom).chain(upper);
-            for ((number, level), links) in levels.iter_mut().enumerate().zip(of_node) {
-                let mut links = links.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for node in (0_u32..).take(self.starts.len().saturating_sub(1)) {
+            let upper = self.upper_slots(node).map(|slot| self.upper.found(slot));
+            let of_node = iter::once(self.neighbors(node, extra)).chain(upper);
+            for ((number, level), mut links) in levels.iter_mut().enumerate().zip(of_node) {
                 links.sort_unstable();
                 if number > 0 {
                     level.nodes.get_or_insert_default().push(node);
@@ -307,25 +328,27 @@ impl<D: NodeDistances> Building<D> {
 
 impl SearchMemory {
     fn of(count: u32) -> Self {
-        Self { seen_by: vec![0; count as usize], number: 0, nodes: Vec::new(), distances: Vec::new() }
+        let seen = vec![0; count.div_ceil(64) as usize];
+        Self { seen, words: Vec::new(), nodes: Vec::new(), distances: Vec::new() }
     }
 
     fn begin(&mut self) {
-        if self.number == u32::MAX {
-            self.seen_by.fill(0);
-            self.number = 0;
+        for word in self.words.drain(..) {
+            if let Some(bits) = self.seen.get_mut(word) {
+                *bits = 0;
+            }
         }
-        self.number += 1;
     }
 
     /// Whether this search has not seen a node; now it has.
     fn is_new(&mut self, node: u32) -> bool {
-        match self.seen_by.get_mut(node as usize) {
-            Some(seen_by) if *seen_by != self.number => {
-                *seen_by = self.number;
-                true
-            }
-            _ => false,
+        let (word, bit) = (node as usize / 64, 1 << (node % 64));
+        let Some(bits) = self.seen.get_mut(word) else { return false };
+        if *bits == 0 {
+            self.words.push(word);
         }
+        let is_new = *bits & bit == 0;
+        *bits |= bit;
+        is_new
     }
 }

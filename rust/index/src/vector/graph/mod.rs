@@ -8,10 +8,11 @@
 //! |---|---|
 //! | graphs of an index, from its file | `read.rs` |
 //! | the nearest nodes | `search.rs` |
-//! | a graph of vectors | `build.rs` |
+//! | a graph of vectors | `build.rs`, `links.rs` |
 //! | rows of a file | `write.rs` |
 
 mod build;
+mod links;
 mod read;
 mod search;
 #[cfg(test)]
