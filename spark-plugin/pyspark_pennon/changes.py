@@ -394,7 +394,7 @@ class History:
                 if appended[version] is None or shown_as is not None:
                     only = FeedRange(version - 1, version, columns, shown_as=shown_as)
                     # Other versions have their share of the cores.
-                    yield from only.parts(weights[version], max(1, self._cores * weights[version] // total))
+                    yield from only.parts(weights[version], max(1, round(self._cores * weights[version] / total)))
                 else:
                     yield from inserted(version, self.new_fragments(version), columns)
                 first, weight = version, 0
