@@ -101,7 +101,7 @@ fn a_local_clone_of_a_remote_table_is_read_by_other_threads() {
 
 /// So many rows `a` with vectors `v`, whose elements seem to be in no order.
 fn vectors(rows: i64) -> RecordBatch {
-    let element = |n: i64| f32::from(u16::try_from((n * 2_654_435_761 >> 8) % 65_521).unwrap());
+    let element = |n: i64| f32::from(u16::try_from(((n * 2_654_435_761) >> 8) % 65_521).unwrap());
     let elements = (0..rows * i64::from(DIMENSION)).map(element);
     let item = Arc::new(Field::new("item", DataType::Float32, true));
     let elements = Arc::new(elements.collect::<Float32Array>());
@@ -114,10 +114,10 @@ fn vectors(rows: i64) -> RecordBatch {
 const DIMENSION: i32 = 256;
 
 /// The ten rows nearest to one.
-fn nearest(batch: &RecordBatch, row: usize) -> ScanOptions {
+fn nearest(batch: &RecordBatch, row: i64) -> ScanOptions {
     let nearest = Nearest {
         column: "v".to_owned(),
-        query: batch["v"].as_fixed_size_list().value(row),
+        query: batch["v"].as_fixed_size_list().value(usize::try_from(row).unwrap()),
         vectors: None,
         k: None,
         metric: None,
@@ -169,7 +169,7 @@ fn a_graph_is_followed_at_once() {
         dataset.delete("a < 100", DeleteOptions::default()).await.unwrap();
         for row in [200, 300] {
             assert_eq!(without_other_threads(found(&dataset, &nearest(&batch, row))).await, None);
-            assert_eq!(first(&found(&dataset, &nearest(&batch, row)).await), (row as i64, 0.0));
+            assert_eq!(first(&found(&dataset, &nearest(&batch, row)).await), (row, 0.0));
         }
     });
 }
