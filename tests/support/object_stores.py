@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.request import Request, urlopen
 
 import boto3
 from botocore.config import Config
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
 BUCKET = "pennon-tests"
@@ -63,17 +66,33 @@ class Cloud:
 
 
 @contextmanager
+def atomic_puts() -> Iterator[None]:
+    """S3 looks whether there is an object and puts another one in one step. Moto does not: of two threads that put
+    objects of one name, if it is absent, both may succeed.
+    """
+    put, lock = S3Response.put_object, threading.Lock()
+
+    def put_alone(response: S3Response) -> Any:
+        with lock:
+            return put(response)
+
+    with mock.patch.object(S3Response, "put_object", put_alone):
+        yield
+
+
+@contextmanager
 def running_cloud() -> Iterator[Cloud]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield Cloud(f"http://{host}:{port}")
-        # What moto keeps belongs to the process: the next server starts empty.
-        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
-    finally:
-        server.stop()
+    with atomic_puts():
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            yield Cloud(f"http://{host}:{port}")
+            # What moto keeps belongs to the process: the next server starts empty.
+            urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
+        finally:
+            server.stop()
 
 
 class DynamoTable:
