@@ -294,11 +294,11 @@ def _changed_rows(last: Any, begin: int) -> int:
 
 
 class History:
-    """The transactions of the versions of a window; `cores` as in [plan][pyspark_pennon.changes.plan]."""
+    """The transactions of the versions of a window, whose tasks so many cores run."""
 
-    def __init__(self, end: Any, begin: int, last: int, cores: int | None = None) -> None:
+    def __init__(self, end: Any, begin: int, last: int, cores: int = 1) -> None:
         self._end = end
-        self._cores = cores or os.cpu_count() or 1
+        self._cores = cores
         kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
         found = end.get_transactions(len(kept)) if kept else []
         self.transactions = dict(zip(kept, found, strict=True))

@@ -17,6 +17,7 @@ with, found in each version by their field ids.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -224,7 +225,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin >= end:
             return []
         self._check_kept(table, begin, end)
-        history = History(table.checkout_version(end), begin, end)
+        # The processors of the executors are not known here.
+        history = History(table.checkout_version(end), begin, end, os.cpu_count() or 1)
         found: list[InputPartition] = []
         first = begin
         # Ranges within which the columns do not change, in columns of their end.

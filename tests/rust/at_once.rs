@@ -43,11 +43,12 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().enable_all().max_blocking_threads(1).build().unwrap()
 }
 
-/// What a query finds without any other thread: the one for work that waits is busy.
+/// How many rows a filter finds without any other thread.
 async fn at_once(dataset: &Dataset, filter: &str) -> Option<usize> {
     without_other_threads(scanned(dataset, filter)).await.map(|found| count(&found))
 }
 
+/// What a query finds without any other thread: the one for work that waits is busy.
 async fn without_other_threads<T>(query: impl Future<Output = T>) -> Option<T> {
     let (done, wait) = mpsc::channel::<()>();
     let busy = tokio::task::spawn_blocking(move || wait.recv().is_err());

@@ -125,7 +125,7 @@ impl VectorRows for Range<usize> {
     }
 }
 
-/// Bytes of vectors that are prefetched behind the one that is read: about as many as a processor fetches at a time.
+/// Bytes of vectors that are prefetched behind the one that is read.
 const PREFETCHED_BYTES: usize = 2048;
 /// Bounds of how many vectors that is.
 const PREFETCHED: RangeInclusive<usize> = 2..=16;

@@ -87,7 +87,8 @@ impl Segment {
         partitions: &[u32],
     ) -> Result<Vec<Arc<VectorPartition>>> {
         let session = snapshot.session();
-        let name = |number: u32| self.partition_name(number);
+        let directory = self.files.name();
+        let name = |number: u32| partition_name(&directory, number);
         let mut known: Vec<Option<Arc<VectorPartition>>> =
             partitions.iter().map(|number| session.get(EntryKind::VectorPartition, &name(*number))).collect();
         let missing: Vec<u32> = partitions
@@ -126,31 +127,35 @@ impl Segment {
     }
 
     /// A partition that the session has, if it is recorded there that all its rows count in a version.
-    pub(crate) fn whole_partition(
+    pub(crate) fn fully_counted_partition(
         &self,
         snapshot: &Snapshot,
         partition: u32,
     ) -> Option<Arc<VectorPartition>> {
         let session = snapshot.session();
-        let names = (self.partition_name(partition), self.counted_name(snapshot, partition));
-        let has_both = session.has(EntryKind::VectorPartition, &names.0)
-            && session.has(EntryKind::CountedRows, &names.1);
-        let counted: Arc<CountedRows> =
-            has_both.then(|| session.get(EntryKind::CountedRows, &names.1)).flatten()?;
-        if counted.bits().is_some() {
+        let name = partition_name(&self.files.name(), partition);
+        let counted_name = self.counted_name(snapshot, partition);
+        // What is looked for in vain counts as a miss.
+        if !session.has(EntryKind::VectorPartition, &name)
+            || !session.has(EntryKind::CountedRows, &counted_name)
+        {
             return None;
         }
-        session.get(EntryKind::VectorPartition, &names.0)
-    }
-
-    fn partition_name(&self, partition: u32) -> String {
-        format!("{}#{partition}", self.files.name())
+        let counted: Arc<CountedRows> = session.get(EntryKind::CountedRows, &counted_name)?;
+        match counted.bits() {
+            None => session.get(EntryKind::VectorPartition, &name),
+            Some(_) => None,
+        }
     }
 
     fn counted_name(&self, snapshot: &Snapshot, partition: u32) -> String {
         let (root, version) = (snapshot.store.root(), snapshot.version());
-        format!("{}#{partition}@{root}@{version}", self.files.name())
+        format!("{}@{root}@{version}", partition_name(&self.files.name(), partition))
     }
+}
+
+fn partition_name(directory: &str, partition: u32) -> String {
+    format!("{directory}#{partition}")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, mem, slice, thread};
 
 use super::links::Links;
-use super::search::FoundNode;
+use super::search::{FoundNode, visit};
 use super::{Graph, Level};
 use crate::vector::random::Random;
 
@@ -214,7 +214,7 @@ impl<D: NodeDistances> Building<D> {
                 links.read(slot, &mut nodes);
             }
             nodes.retain(|node| search.is_new(*node));
-            // The nearest candidate now is often the next one.
+            // The nearest candidate now may be the next one.
             let next = candidates.peek().and_then(|Reverse(next)| self.links(next.node, level));
             if let Some((links, slot)) = next {
                 links.prefetch(slot);
@@ -261,8 +261,7 @@ impl<D: NodeDistances> Building<D> {
     /// Leads from a node to another one; if that is too many, some are chosen.
     fn link(&self, from: u32, to: FoundNode, level: usize) {
         let Some((links, slot)) = self.links(from, level).filter(|_| from != to.node) else { return };
-        let most = if level == 0 { 2 * self.m } else { self.m };
-        links.add(slot, to, |all| self.choose(all, most, 0));
+        links.add(slot, to, |all, most| self.choose(all, most, 0));
     }
 
     /// Links by which the entry leads to every node: what it does not lead to gets one from a neighbor.
@@ -342,13 +341,10 @@ impl SearchMemory {
 
     /// Whether this search has not seen a node; now it has.
     fn is_new(&mut self, node: u32) -> bool {
-        let (word, bit) = (node as usize / 64, 1 << (node % 64));
-        let Some(bits) = self.seen.get_mut(word) else { return false };
-        if *bits == 0 {
+        let word = node as usize / 64;
+        if self.seen.get(word) == Some(&0) {
             self.words.push(word);
         }
-        let is_new = *bits & bit == 0;
-        *bits |= bit;
-        is_new
+        visit(&mut self.seen, node)
     }
 }

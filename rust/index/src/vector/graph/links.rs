@@ -9,13 +9,13 @@ use crate::vector::simd;
 
 /// The neighbors of some nodes, for each in its slot.
 ///
-/// Whoever changes a slot has its lock. Whoever reads has none: while neighbors are chosen it may miss one, find one twice, or
-/// find one that was left out, but each of them was a neighbor.
+/// Whoever changes a slot has its lock. Whoever reads has none: while neighbors are chosen it may miss one, or find a duplicate
+/// or one that was left out, but each of them was a neighbor.
 pub(super) struct Links {
     /// Neighbors of a node at most.
     most: usize,
     locks: Vec<Mutex<()>>,
-    /// Of each slot the number of neighbors, then their nodes: what a search reads is in one place.
+    /// Of each slot the number of neighbors, then their nodes: a search reads them and no more.
     nodes: Vec<AtomicU32>,
     /// Of each slot the distances of its neighbors, as bits.
     distances: Vec<AtomicU32>,
@@ -47,12 +47,12 @@ impl Links {
         simd::prefetch(self.nodes_of(slot));
     }
 
-    /// Adds a neighbor that a slot does not have yet. If there is no room, of all of them, sorted, some are chosen.
+    /// Adds a neighbor that a slot does not have yet. If there is no room, of all of them, sorted, at most so many are chosen.
     pub(super) fn add(
         &self,
         slot: usize,
         neighbor: FoundNode,
-        choose: impl FnOnce(&[FoundNode]) -> Vec<FoundNode>,
+        choose: impl FnOnce(&[FoundNode], usize) -> Vec<FoundNode>,
     ) {
         let Some(lock) = self.locks.get(slot) else { return };
         let _locked = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Links {
         let mut all = self.found(slot);
         all.push(neighbor);
         all.sort_unstable();
-        self.put(slot, 0, &choose(&all));
+        self.put(slot, 0, &choose(&all, self.most));
     }
 
     /// The neighbors of a slot with their distances, which nobody changes meanwhile.
@@ -129,12 +129,13 @@ mod tests {
     #[test]
     fn neighbors_are_added_until_some_must_be_chosen() {
         let links = Links::new(4, 2);
-        let never = |_: &[FoundNode]| -> Vec<FoundNode> { panic!("there is room") };
+        let never = |_: &[FoundNode], _| -> Vec<FoundNode> { panic!("there is room") };
         links.add(1, node(7, 2.0), never);
         links.add(1, node(5, 3.0), never);
         links.add(1, node(7, 2.0), never);
         assert_eq!([0, 1, 2].map(|slot| read(&links, slot)), [vec![], vec![7, 5], vec![]]);
-        links.add(1, node(6, 1.0), |all| {
+        links.add(1, node(6, 1.0), |all, most| {
+            assert_eq!(most, 2);
             assert_eq!(all.iter().map(|found| found.node).collect::<Vec<_>>(), [6, 7, 5]);
             vec![all[0]]
         });
@@ -158,7 +159,7 @@ mod tests {
                         begin.wait();
                         for number in 0..100 {
                             let neighbor = node(1 + (round + 7 * thread + number) % 100, 1.0);
-                            links.add(0, neighbor, |all| all[..1 + number as usize % 4].to_vec());
+                            links.add(0, neighbor, |all, _| all[..1 + number as usize % 4].to_vec());
                         }
                     });
                 }

@@ -145,7 +145,7 @@ fn descend(level: &Level, mut nearest: FoundNode, compared: &mut Compared<'_>) -
 }
 
 /// Marks a node; whether it was not marked before, and is one.
-fn visit(visited: &mut [u64], node: u32) -> bool {
+pub(super) fn visit(visited: &mut [u64], node: u32) -> bool {
     let Some(word) = visited.get_mut(node as usize / 64) else { return false };
     let bit = 1 << (node % 64);
     let is_new = *word & bit == 0;

@@ -52,7 +52,7 @@ pub(super) struct IndexRequest {
 
 impl IndexRequest {
     /// Whether any row may be found, however far away it is.
-    fn is_bounded(&self) -> bool {
+    fn is_unrestricted(&self) -> bool {
         self.range == DistanceRange::default() && self.allowed.offsets.is_none()
     }
 }
@@ -167,7 +167,7 @@ impl VectorSearch {
         let of_segment = |(_, index): &(Segment, Arc<VectorIndex>)| {
             let probes = request.probes.range(request.rows, index.num_partitions());
             // Where not every row counts, partitions are searched until enough are found.
-            index.searched_bytes(if request.is_bounded() { probes.first } else { probes.most })
+            index.searched_bytes(if request.is_unrestricted() { probes.first } else { probes.most })
         };
         let vectors = to_u64(queries.iter().map(Vec::len).sum());
         self.segments.iter().map(of_segment).fold(0, u64::saturating_add).saturating_mul(vectors)
@@ -203,7 +203,7 @@ impl VectorSearch {
         let follows = |(segment, index): &(Segment, Arc<VectorIndex>)| {
             index.num_partitions() == 1 && segment.covered.is_subset(&request.allowed.fragments)
         };
-        if !request.is_bounded() || !self.segments.iter().all(follows) {
+        if !request.is_unrestricted() || !self.segments.iter().all(follows) {
             return Ok(None);
         }
         let of_segment = |(_, index): &(_, Arc<VectorIndex>)| index.followed_bytes(request.rows, request.ef);
@@ -277,7 +277,7 @@ fn followed_in(
     vector: &ArrayRef,
     request: &IndexRequest,
 ) -> Result<Option<Vec<Neighbor>>> {
-    let Some(partition) = segment.whole_partition(snapshot, 0) else { return Ok(None) };
+    let Some(partition) = segment.fully_counted_partition(snapshot, 0) else { return Ok(None) };
     let query = index.prepare(vector)?.with_ef(request.ef);
     let mut nearest = Neighbors::new(request.rows, request.range);
     if index.follow(&query, &partition, &mut nearest)? {
