@@ -17,6 +17,7 @@ mod decoded;
 mod deletes;
 mod faults;
 mod history;
+mod inserted_keys;
 mod jobs;
 mod jobs_with_rows;
 mod merges;

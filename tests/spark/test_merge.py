@@ -168,6 +168,23 @@ def test_conflicts(
     assert [row["name"] for row in rows(uri).values() if row["id"] == 77] == ["mine"]
 
 
+@pytest.mark.parametrize(("key", "attempts"), [(78, 1), (None, 1), (77, 2)])
+@pytest.mark.usefixtures("dataset")
+def test_an_append_of_other_keys_is_no_conflict(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, key: int | None, attempts: int
+) -> None:
+    schema = pa.schema({"id": pa.int64(), "n": pa.int32(), "name": pa.string()})
+    given = pa.Table.from_pylist([{"id": key, "n": 1, "name": "theirs"}], schema)
+    commits = meanwhile(monkeypatch, lambda: lance.write_dataset(given, uri, mode="append"))
+    values = source(spark, [(2, -2, "mine"), (77, 7, "mine")])
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(values, "t.id = s.id")
+    done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert (counts(done), len(commits)) == (((2, 0, 0) if key == 77 else (1, 0, 1)), attempts)
+    found = [(row["id"], row["name"]) for row in rows(uri).values() if row["id"] in (2, key, 77)]
+    expected = {(2, "mine"), (77, "mine")} | ({(key, "theirs")} if key != 77 else set())
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
 @pytest.mark.parametrize("other", ["delete", "update", "compact", "insert"])
 def test_what_did_not_change_is_not_joined_again(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, other: str

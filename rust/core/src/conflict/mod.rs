@@ -7,7 +7,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use rules::{check, check_with_columns};
+pub use rules::{check, check_with_columns, written_fragments};
 
 /// What a transaction that got in first means for mine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub enum Outcome {
     Compatible,
     /// Mine can follow if its rows are disjoint from theirs: deletion vectors decide, see [`rebase`].
     Rebase,
+    /// Mine must be retried, why, if a row of their [`written_fragments`] has a key that mine inserts; otherwise as the
+    /// other outcome says.
+    UnlessSharedKey(String, Box<Outcome>),
     /// Mine must be retried on the newer version; why.
     Retryable(String),
     /// Mine is incompatible: it cannot be retried; why.

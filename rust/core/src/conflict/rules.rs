@@ -10,6 +10,7 @@
 //! | Delete or Update | Rewrite of their fragments | must be retried | its rows are found where they are now (`MV`) |
 //! | Merge without a column | CreateIndex of that column | the index is dropped | must be retried (`LOST`) |
 //! | CreateIndex that removes an index | Rewrite that writes it again under another uuid | the index stays | must be retried (`COV`) |
+//! | Update that names the keys it inserts | Append, or Update that names none | must be retried | only if one of the keys is in the rows they wrote (`KEY`, `DV`) |
 //!
 //! The first two need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
@@ -42,10 +43,11 @@ type Note = fn(&Operation, &Operation) -> Verdict;
 enum Verdict {
     Compatible,
     Rebase,
+    UnlessSharedKey(Box<Verdict>),
     Retryable(&'static str),
     Incompatible(&'static str),
 }
-use Verdict::{Compatible, Incompatible, Rebase, Retryable};
+use Verdict::{Compatible, Incompatible, Rebase, Retryable, UnlessSharedKey};
 
 const OK: Rule = Rule::Compatible;
 const RY: Rule = Rule::Retryable;
@@ -151,13 +153,16 @@ fn outcome(verdict: Verdict, mine: &Transaction, theirs: &Transaction, theirs_ve
             theirs.operation.name()
         )
     };
+    let retryable =
+        |why: &str| format!("Retryable commit conflict for version {theirs_version}: {}: {why}", preempted());
     match verdict {
         Compatible => Outcome::Compatible,
         Rebase => Outcome::Rebase,
-        Retryable(why) => Outcome::Retryable(format!(
-            "Retryable commit conflict for version {theirs_version}: {}: {why}",
-            preempted()
-        )),
+        UnlessSharedKey(otherwise) => Outcome::UnlessSharedKey(
+            retryable("it may have inserted the same keys"),
+            Box::new(outcome(*otherwise, mine, theirs, theirs_version)),
+        ),
+        Retryable(why) => Outcome::Retryable(retryable(why)),
         Incompatible(why) => Outcome::Incompatible(format!(
             "Commit conflict for version {theirs_version}: {}: {why}",
             preempted()
@@ -209,14 +214,23 @@ fn nullability(mine: &Operation, theirs: &Operation) -> Verdict {
     if keeps(mine) && keeps(theirs) { Compatible } else { Retryable("a field may not take nulls any more") }
 }
 
-/// Both changed rows of a fragment, which is fine as long as they are different rows.
+/// Both changed rows of a fragment, which is fine as long as they are different rows, and inserted different keys.
 fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
-    if let (Operation::Update(mine), Operation::Update(theirs)) = (mine, theirs)
-        && let Some(filter) = &mine.inserted_rows
-        && theirs.inserted_rows.as_ref().is_none_or(|other: &KeyFilter| filter.may_intersect(other))
-    {
+    let verdict = changed_rows(mine, theirs);
+    let (Operation::Update(update), Operation::Update(other)) = (mine, theirs) else { return verdict };
+    let Some(keys) = &update.inserted_rows else { return verdict };
+    if other.inserted_rows.as_ref().is_some_and(|others: &KeyFilter| !keys.may_intersect(others)) {
+        return verdict;
+    }
+    // New values in place are not in new fragments.
+    let modified = &other.fields_modified;
+    if in_place(theirs) && (modified.is_empty() || keys.fields.iter().any(|key| modified.contains(key))) {
         return Retryable("it may have inserted the same keys");
     }
+    unless_shared_key(verdict)
+}
+
+fn changed_rows(mine: &Operation, theirs: &Operation) -> Verdict {
     if let (Operation::Update(mine), Operation::Update(theirs)) = (mine, theirs)
         && share_rows(&mine.new_fragments, &theirs.new_fragments)
     {
@@ -286,10 +300,24 @@ fn fragments(mine: &Operation, theirs: &Operation) -> Verdict {
 
 fn appended_keys(mine: &Operation, _: &Operation) -> Verdict {
     match mine {
-        Operation::Update(update) if update.inserted_rows.is_some() => {
-            Retryable("it may have inserted the same keys")
-        }
+        Operation::Update(update) if update.inserted_rows.is_some() => unless_shared_key(Compatible),
         _ => Compatible,
+    }
+}
+
+fn unless_shared_key(otherwise: Verdict) -> Verdict {
+    match otherwise {
+        Retryable(_) | Incompatible(_) => otherwise,
+        otherwise => UnlessSharedKey(Box::new(otherwise)),
+    }
+}
+
+/// Fragments of an append or of an update with the rows that it wrote, inserted ones among them.
+pub fn written_fragments(operation: &Operation) -> &[Fragment] {
+    match operation {
+        Operation::Append(append) => &append.fragments,
+        Operation::Update(update) => &update.new_fragments,
+        _ => &[],
     }
 }
 

@@ -75,6 +75,23 @@ impl KeyFilter {
         }
     }
 
+    /// Whether a key may be among them, by its hash.
+    ///
+    /// ```
+    /// use pennon_core::FieldId;
+    /// use pennon_core::transaction::{KeyFilter, KeySet, key_hash};
+    /// let [four, five] = [4_u64, 5].map(|key| key_hash(&[&key.to_le_bytes()]));
+    /// let filter = KeyFilter { fields: vec![FieldId(0)], keys: Some(KeySet::Exact([four].into())) };
+    /// assert!(filter.may_contain(four) && !filter.may_contain(five));
+    /// ```
+    pub fn may_contain(&self, hash: u64) -> bool {
+        match &self.keys {
+            Some(KeySet::Exact(keys)) => keys.contains(&hash),
+            Some(KeySet::Bloom(filter)) => filter.contains(hash),
+            None => true,
+        }
+    }
+
     /// The keys of both; it does not say which if they are of other fields, or if one does not say.
     pub fn union(self, other: Self) -> Self {
         let keys = match (self.keys, other.keys) {

@@ -7,6 +7,7 @@
 //! | check the change against every version since the one it read, and carry it over | `reconcile` |
 //! | what is known meanwhile | `progress` |
 //! | decide: compatible, rebase, retryable, incompatible | `pennon_core::conflict` (pure) |
+//! | look for inserted keys in the rows that others wrote | `shared_keys` |
 //! | rewrite deletions, moves, rewrites and changes in place for the newest version | `rebase` |
 //! | next manifest from newest manifest and transaction | `pennon_core::apply` (pure) |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
@@ -36,6 +37,7 @@ mod probe;
 mod progress;
 mod rebase;
 mod reconcile;
+mod shared_keys;
 mod status;
 
 pub(crate) use self::attempt::{indexed_versions, rebuild};

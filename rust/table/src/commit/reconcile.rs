@@ -9,7 +9,7 @@ use pennon_core::{Error, Result, Version};
 use tracing::debug;
 
 use super::progress::Commit;
-use super::rebase;
+use super::{rebase, shared_keys};
 use crate::runtime::{Fault, gather, is_planted};
 use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
@@ -72,6 +72,19 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
             Some(schema) => conflict::check_with_columns(mine, schema, theirs, version),
             None => conflict::check(mine, theirs, version),
         };
+        let outcome = match outcome {
+            Outcome::UnlessSharedKey(message, otherwise) => {
+                let written = conflict::written_fragments(&theirs.operation);
+                if let Operation::Update(mine) = &mine.operation
+                    && !is_planted(Fault::SharedKeysAreOverlooked)
+                    && shared_keys::is_any(&newest, mine, written, &change.uploads).await?
+                {
+                    return Err(Error::retryable_conflict(message));
+                }
+                *otherwise
+            }
+            outcome => outcome,
+        };
         match outcome {
             Outcome::Compatible => {}
             _ if is_planted(Fault::ConflictsAreIgnored) => {}
@@ -88,7 +101,9 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
                     rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
                 }
             }
-            Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
+            Outcome::Retryable(message) | Outcome::UnlessSharedKey(message, _) => {
+                return Err(Error::retryable_conflict(message));
+            }
             Outcome::Incompatible(message) => return Err(Error::conflict(message)),
         }
     }

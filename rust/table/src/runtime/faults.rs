@@ -58,6 +58,8 @@ faults! {
         RestoreOfTheVersionBefore,
         /// A merge does not say which keys it inserts.
         InsertedKeysAreForgotten,
+        /// The keys that a merge inserts are not looked for among the rows that others wrote meanwhile.
+        SharedKeysAreOverlooked,
         /// Row ids that were given out are given out again.
         RowIdsAreReused,
         /// Fragment ids that were given out are given out again.

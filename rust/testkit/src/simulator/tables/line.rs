@@ -52,8 +52,8 @@ pub(super) struct Line {
     pub(super) referenced: BTreeSet<u64>,
     /// Versions that may have a reference which was cut off.
     pub(super) uncertain: BTreeSet<u64>,
-    /// Keys that merges have inserted, by version.
-    merged: BTreeMap<u64, BTreeSet<i64>>,
+    /// Keys of new rows, by version.
+    inserted: BTreeMap<u64, BTreeSet<i64>>,
     /// What its commits survive.
     pub(super) durability: Durability,
 }
@@ -219,7 +219,7 @@ impl Line {
             tags: BTreeSet::new(),
             referenced: BTreeSet::new(),
             uncertain: BTreeSet::new(),
-            merged: BTreeMap::new(),
+            inserted: BTreeMap::new(),
             durability,
         }
     }
@@ -297,14 +297,12 @@ impl Line {
         }
         let new: BTreeSet<i64> = found.rows.range(self.next_row..).filter_map(|(_, row)| row.key()).collect();
         if let Effect::Merge { .. } = effect.of_rows() {
-            let others = self.merged.range(read + 1..).find(|(_, keys)| !keys.is_disjoint(&new));
+            let others = self.inserted.range(read + 1..).find(|(_, keys)| !keys.is_disjoint(&new));
             if let (Some((other, _)), false) = (others, is_repeated) {
-                return Err(format!(
-                    "a merge has inserted a key that the merge of version {other} has inserted"
-                ));
+                return Err(format!("a merge has inserted a key that version {other} has inserted"));
             }
-            self.merged.insert(version, new);
         }
+        self.inserted.insert(version, new);
         self.next_row =
             found.rows.keys().next_back().map_or(self.next_row, |last| self.next_row.max(last + 1));
         for between in before + 1..version {
