@@ -1,10 +1,18 @@
-//! Many writers of one table in one process.
+//! Many writers of one table, in one process and in others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Mutex;
 
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload, Result};
 use pennon_core::ErrorKind;
-use pennon_table::{Dataset, DeleteOptions, WriteMode};
+use pennon_table::{Dataset, DeleteOptions, MergeClauses, MergeOptions, WhenMatched, WriteMode};
 
+use crate::stores::{Behaving, Behaviour, Observed, Request, Verb, is_manifest};
 use crate::support::*;
 
 const WRITERS: i64 = 6;
@@ -62,4 +70,67 @@ async fn one_creator_wins() {
     }
     let data = files(directory.path()).into_iter().filter(|name| name.ends_with(".lance")).count();
     assert_eq!(data, 1, "the losers' files are gone");
+}
+
+/// A store with writers that publish versions: ten when somebody else is about to, then one while somebody reads data.
+#[derive(Debug)]
+struct Busy {
+    /// Versions to come, the next one first.
+    next: Mutex<VecDeque<(Path, PutPayload)>>,
+}
+
+#[async_trait]
+impl Behaviour for Busy {
+    async fn ask(&self, request: &Request, inner: &InMemory, work: BoxFuture<'_, Result<()>>) -> Result<()> {
+        let next: Vec<_> = {
+            let mut next = self.next.lock().unwrap();
+            let is_publishing = request.verb == Verb::Create && request.is_of_manifest() && next.len() == 11;
+            let is_reading =
+                request.verb == Verb::Get && request.path.as_ref().contains("/data/") && next.len() == 1;
+            let count = if is_publishing { 10 } else { usize::from(is_reading) };
+            next.drain(..count).collect()
+        };
+        for (path, manifest) in next {
+            inner.put(&path, manifest).await?;
+        }
+        work.await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_far_behind_looks_again_before_it_publishes() {
+    let source = Behaving::register("busy", Observed::default());
+    create("memory://busy/table", 0..10).await;
+    let first = source.objects();
+    for at in 0..11 {
+        append("memory://busy/table", [100 + at]).await.unwrap();
+    }
+    // The files of all versions, the manifest of the first one, and the others for later.
+    let objects = source.objects();
+    let mut later = VecDeque::new();
+    for object in objects.list(None).try_collect::<Vec<_>>().await.unwrap() {
+        let is_new = first.head(&object.location).await.is_err();
+        if object.location.as_ref().contains("/_versions/") && (is_new || !is_manifest(&object.location)) {
+            let body = objects.get(&object.location).await.unwrap().bytes().await.unwrap();
+            objects.delete(&object.location).await.unwrap();
+            if is_manifest(&object.location) {
+                later.push_front((object.location, PutPayload::from(body)));
+            }
+        }
+    }
+    assert_eq!(later.len(), 11);
+    let _busy = Behaving::register_with("busy", Busy { next: Mutex::new(later) }, objects);
+    let mut dataset = open("memory://busy/table").await;
+    assert_eq!(dataset.version().0, 1);
+    let clauses = MergeClauses {
+        on: vec!["a".to_owned()],
+        when_matched: WhenMatched::UpdateAll,
+        insert: true,
+        ..MergeClauses::default()
+    };
+    dataset.merge_insert(rows([3, 50]), &clauses, &MergeOptions::default()).await.unwrap();
+    assert_eq!(dataset.version().0, 13);
+    assert_eq!(values(&dataset).await, (0..10).chain([50]).chain(100..111).collect::<Vec<_>>());
+    // The second attempt reads the ten versions, then finds the eleventh, and not by trying to publish another one.
+    assert_eq!(dataset.session().metrics().counters().commit_retries, 1);
 }

@@ -119,9 +119,19 @@ impl<B> fmt::Display for Behaving<B> {
 impl<B: Behaviour> Behaving<B> {
     /// The store of `memory://name`.
     pub fn register(name: &str, behaviour: B) -> Arc<Self> {
-        let store = Arc::new(Self { inner: Arc::default(), behaviour: Arc::new(behaviour) });
+        Self::register_with(name, behaviour, InMemory::new())
+    }
+
+    /// The store of `memory://name`, in which these objects are.
+    pub fn register_with(name: &str, behaviour: B, objects: InMemory) -> Arc<Self> {
+        let store = Arc::new(Self { inner: Arc::new(objects), behaviour: Arc::new(behaviour) });
         Store::register_memory(name, Arc::<Self>::clone(&store)).unwrap();
         store
+    }
+
+    /// A copy of what is there.
+    pub fn objects(&self) -> InMemory {
+        self.inner.fork()
     }
 
     /// The paths of what is there.

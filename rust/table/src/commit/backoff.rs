@@ -1,7 +1,8 @@
 //! How long to wait after losing a race (table format 8.1).
 //!
 //! Waiting times are random multiples of what the last attempt took, so that the writers of a fast store wait milliseconds
-//! and those of a slow one seconds.
+//! and those of a slow one seconds. Catching up with many versions does not count: who waits longer for that finds more of
+//! them.
 //!
 //! Few multiples come first. Each lost race is a version that somebody else published, so that contending writers make
 //! progress however briefly they wait; but a commit that takes longer than its rivals', such as a compaction, has to try
@@ -19,7 +20,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The wait after an attempt that took that long. The busier the machine or the store, the longer both are.
+    /// The wait after an attempt that took that long since it looked for the newest version. The busier the machine or the store, the longer both are.
     pub(super) fn next(&mut self, took: Duration) -> Duration {
         let multiples = match self.lost {
             0 => 4,

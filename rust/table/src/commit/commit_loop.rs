@@ -19,6 +19,12 @@ use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, VERSIONS, load};
 use crate::write::staged::{self, StagedChange, StagedFile};
 
+/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long that the
+/// next ones have come meanwhile, so that it looks again before it tries in vain.
+const FEW_VERSIONS: u64 = 2;
+/// How often one attempt looks for the newest version, at most.
+const MAX_LOOKS: usize = 8;
+
 /// Commits to an existing table. `base` is any version of it that was the newest not long ago.
 ///
 /// Errors, in the outcome: `Conflict`, retryable or not as the rules say (table format 8.2), and retryable when every
@@ -63,7 +69,6 @@ impl Commit<'_> {
         let environment = env::current();
         for number in 1..=attempts {
             let turn = environment.turns().take(self.store.root(), runtime::sleep(runtime::PATIENCE)).await;
-            let attempt_started = Stopwatch::start();
             let span = info_span!("commit.attempt", number);
             if let Some(done) = self.attempt().instrument(span).await? {
                 return Ok(done);
@@ -82,7 +87,7 @@ impl Commit<'_> {
                     elapsed.as_secs()
                 )));
             }
-            let wait = backoff.next(attempt_started.elapsed());
+            let wait = backoff.next(self.looked.elapsed()).min(self.options.timeout.saturating_sub(elapsed));
             warn!(
                 path = self.store.root(),
                 version = self.newest.version().next().0,
@@ -99,24 +104,18 @@ impl Commit<'_> {
 
     /// One attempt on the newest version; `None` if somebody published the next one.
     async fn attempt(&mut self) -> Result<Option<(Arc<Snapshot>, Result<()>)>> {
-        let found = self.find_newest_and_write_ahead().await?;
-        if self.newest.version() > self.checked {
-            if self.options.max_retries == 0
-                && matches!(self.change.transaction.operation, Operation::Overwrite(_))
-            {
-                return match reconcile::find_own(&self.newest, self.checked, &self.change.transaction).await?
-                {
-                    Some(done) => Ok(Some((done, Ok(())))),
-                    None => Err(Error::retryable_conflict(format!(
-                        "Commit conflict for version {}: Failed to commit the transaction after 0 retries.",
-                        self.checked.next()
-                    ))),
-                };
-            }
-            if let Some(done) = reconcile::reconcile(self).await? {
+        // On a remote store another look costs as much as what it may spare: not before a race was lost.
+        let looks_again = self.store.is_local() || self.has_attempted;
+        let mut found = self.find_newest_and_write_ahead().await?;
+        for look in 1..=MAX_LOOKS {
+            let behind = self.newest.version().0.saturating_sub(self.checked.0);
+            if let Some(done) = self.catch_up().await? {
                 return Ok(Some((done, Ok(()))));
             }
-            self.checked = self.newest.version();
+            if behind <= FEW_VERSIONS || look == MAX_LOOKS || !looks_again {
+                break;
+            }
+            found = self.look_again(found).await?;
         }
         let restored = match &self.change.transaction.operation {
             Operation::Restore(restore) => Some(load::restored(&self.newest, restore).await?),
@@ -170,6 +169,28 @@ impl Commit<'_> {
         }
     }
 
+    /// Checks the change against the versions since the one it was checked against, and carries it over to the newest. Gives
+    /// the version that the same transaction made before, if there is one.
+    async fn catch_up(&mut self) -> Result<Option<Arc<Snapshot>>> {
+        if self.newest.version() <= self.checked {
+            return Ok(None);
+        }
+        if self.options.max_retries == 0
+            && matches!(self.change.transaction.operation, Operation::Overwrite(_))
+        {
+            return match reconcile::find_own(&self.newest, self.checked, &self.change.transaction).await? {
+                Some(done) => Ok(Some(done)),
+                None => Err(Error::retryable_conflict(format!(
+                    "Commit conflict for version {}: Failed to commit the transaction after 0 retries.",
+                    self.checked.next()
+                ))),
+            };
+        }
+        let done = reconcile::reconcile(self).await?;
+        self.checked = self.newest.version();
+        Ok(done)
+    }
+
     /// [`Self::find_newest`]. Before the first attempt the files of the change arrive meanwhile, and the transaction file
     /// is written, unless there is one: an earlier call of the same transaction may have committed it.
     async fn find_newest_and_write_ahead(&mut self) -> Result<Located> {
@@ -209,6 +230,7 @@ impl Commit<'_> {
 
     /// Makes the newest version that can be found `self.newest`, and gives the newest name there is.
     async fn find_newest(&mut self) -> Result<Located> {
+        self.looked = Stopwatch::start();
         let known = self.newest.located();
         let found = locate::find(&self.store, Some(known)).await?;
         let mut found = found.ok_or_else(|| load::not_found(&self.store, VERSIONS))?;
@@ -216,13 +238,7 @@ impl Commit<'_> {
         if let Some(taken) = self.unanswered.filter(|taken| taken.version > found.version) {
             found = locate::probe(&self.store, taken).await?;
         }
-        if found != known {
-            let loaded = load::newest(&self.store, self.newest.session(), found).await;
-            if loaded.is_err() && is_planted(Fault::FeaturesForgetPut) {
-                self.unanswered = None;
-            }
-            self.newest = loaded?.snapshot;
-        }
+        self.load_newest(found).await?;
         if self.newest.version() < self.checked {
             return Err(Error::not_found(format!(
                 "Dataset at path {} was not found: version {} was read, the newest one is {}",
@@ -232,6 +248,30 @@ impl Commit<'_> {
             )));
         }
         Ok(found)
+    }
+
+    /// The newest name there is after the one that was found a moment ago. A listing that lags behind takes no version back.
+    async fn look_again(&mut self, found: Located) -> Result<Located> {
+        self.looked = Stopwatch::start();
+        let newer = match self.store.is_local() && self.store.external().is_none() {
+            true => Some(locate::probe(&self.store, found).await?),
+            false => locate::find(&self.store, Some(found)).await?,
+        };
+        let found = newer.filter(|newer| newer.version > found.version).unwrap_or(found);
+        self.load_newest(found).await?;
+        Ok(found)
+    }
+
+    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end.
+    async fn load_newest(&mut self, found: Located) -> Result<()> {
+        if found != self.newest.located() {
+            let loaded = load::newest(&self.store, self.newest.session(), found).await;
+            if loaded.is_err() && is_planted(Fault::FeaturesForgetPut) {
+                self.unanswered = None;
+            }
+            self.newest = loaded?.snapshot;
+        }
+        Ok(())
     }
 
     /// How the commit ended, if the loop ended in an error.

@@ -7,6 +7,7 @@ use pennon_core::transaction::Rewrite;
 
 use super::attempt::TransactionFile;
 use super::conclude::Unanswered;
+use crate::runtime::Stopwatch;
 use crate::session::CommitOptions;
 use crate::store::Store;
 use crate::versions::Located;
@@ -30,6 +31,8 @@ pub(super) struct Commit<'a> {
     pub(super) unanswered: Option<Located>,
     /// Whether an attempt was made.
     pub(super) has_attempted: bool,
+    /// Since the newest version was looked for.
+    pub(super) looked: Stopwatch,
     /// The transaction file that was written before the first attempt.
     pub(super) written_transaction: Option<TransactionFile>,
     /// Transaction files of attempts, which only the committed one needs.
@@ -48,6 +51,7 @@ impl<'a> Commit<'a> {
             original_rewrite: None,
             unanswered: None,
             has_attempted: false,
+            looked: Stopwatch::start(),
             written_transaction: None,
             transaction_files: Vec::new(),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::conflict::{self, Outcome};
+use pennon_core::manifest::Fragment;
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 use tracing::debug;
@@ -60,7 +61,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     }
     // Without the rows a delete can only drop fragments.
     let mut affected = change.affected.take().unwrap_or_default();
-    let mut needs_rebase = false;
+    let (mut needs_rebase, mut may_share_keys) = (false, Vec::new());
     for Intervening { version, transaction, snapshot, .. } in &intervening {
         let version = *version;
         let Some(theirs) = transaction else {
@@ -74,13 +75,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
         };
         let outcome = match outcome {
             Outcome::UnlessSharedKey(message, otherwise) => {
-                let written = conflict::written_fragments(&theirs.operation);
-                if let Operation::Update(mine) = &mine.operation
-                    && !is_planted(Fault::SharedKeysAreOverlooked)
-                    && shared_keys::is_any(&newest, mine, written, &change.uploads).await?
-                {
-                    return Err(Error::retryable_conflict(message));
-                }
+                may_share_keys.push((message, conflict::written_fragments(&theirs.operation)));
                 *otherwise
             }
             outcome => outcome,
@@ -105,6 +100,15 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
                 return Err(Error::retryable_conflict(message));
             }
             Outcome::Incompatible(message) => return Err(Error::conflict(message)),
+        }
+    }
+    if let Operation::Update(mine) = &mine.operation
+        && !is_planted(Fault::SharedKeysAreOverlooked)
+    {
+        let written: Vec<&[Fragment]> = may_share_keys.iter().map(|(_, fragments)| *fragments).collect();
+        let shared = shared_keys::find(&newest, mine, &written, &change.uploads).await?;
+        if let Some((message, _)) = shared.and_then(|at| may_share_keys.into_iter().nth(at)) {
+            return Err(Error::retryable_conflict(message));
         }
     }
     debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
