@@ -33,8 +33,8 @@ def equal_columns(condition: Column, target: DataFrame, source: DataFrame) -> It
     """
     for left, operator, right in _equalities(getattr(condition, "_expr", None)):
         for mine, own in ((left, right), (right, left)):
-            names = _column(target, mine), _column(source, own)
-            if names[0] and names[1] and not _column(source, mine) and not _column(target, own):
+            names = column_named(target, mine), column_named(source, own)
+            if names[0] and names[1] and not column_named(source, mine) and not column_named(target, own):
                 yield names[0], names[1], operator
                 break
 
@@ -84,7 +84,7 @@ def _conjuncts(text: str) -> list[str]:
     return [*parts, text[start:]] if depth == 0 else []
 
 
-def _column(frame: DataFrame, column: Column) -> str | None:
+def column_named(frame: DataFrame, column: Column) -> str | None:
     """The name of a column of the frame; None if the frame has none so called, or it is a part of another one."""
     from pyspark.errors import AnalysisException
 

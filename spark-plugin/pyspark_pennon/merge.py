@@ -10,8 +10,9 @@
 Where the source is small enough, Spark broadcasts it instead. The condition, the conditions of clauses and the
 values are Spark's. A task writes whole rows, reads the columns that are not assigned from the table by address, and
 keeps the ids of rows. The keys of inserted rows are named in the transaction: of two merges that insert one key at
-a time, one is done again on the newest version, and joins only fragments that are new or have changed. So is one
-whose keys are in rows that another writer appended meanwhile.
+a time, one is done again on the newest version, and joins only fragments that are new or have changed. So is a
+merge whose keys are in rows that others appended meanwhile; where rows match by a cast, an expression or `<=>`, one
+after every append.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.jvm_columns import attribute_id, attributes, column_of, restored
 from pyspark_pennon.key_filter import without_other_keys
 from pyspark_pennon.merge_clauses import CHANGE_TYPE, Clause, Evaluation, assigned_names, check_types
-from pyspark_pennon.merge_plan import bounds_of, keys_of
+from pyspark_pennon.merge_plan import Keys, bounds_of, is_of_nanoseconds, keys_of
 from pyspark_pennon.needed_columns import may_call_python, needed_columns, used_attributes
 from pyspark_pennon.new_columns import with_columns
 from pyspark_pennon.plans import ShippedPlan
@@ -111,18 +111,20 @@ class MergeAttempt:
         pairs = self._pairs(counted, bounds, found[-1] if found else None).persist()
         found.append(Matches(self._table, pairs))
         changes, tasks = self._changes(pairs, counted)
-        return self._applied(changes, tasks, pairs, keys.names)
+        return self._applied(changes, tasks, pairs, keys)
 
-    def _applied(self, changes: DataFrame, tasks: int, pairs: DataFrame, keys: list[str]) -> DataFrame:
+    def _applied(self, changes: DataFrame, tasks: int, pairs: DataFrame, keys: Keys) -> DataFrame:
         """Write the changes, and commit them together with the new columns."""
         from pennon import jobs
 
         schema = changes_schema(self._schema, self._columns, change_type=True)
+        named, exact_keys = self._named(keys)
         plan = jobs.plan_change_rows(
             with_columns(self._table, self._new),
             schema,
             updates=self._updated,
-            keys=self._named(keys),
+            keys=named,
+            exact_keys=exact_keys,
             tasks=tasks,
             storage_options=stored(self._target.storage_options),
         )
@@ -133,19 +135,29 @@ class MergeAttempt:
         properties = None if self._batch is None else self._batch.properties
         return self._target.counted(committed(plan, results, properties=properties))
 
-    def _named(self, keys: list[str]) -> list[str]:
-        """The keys of inserted rows that the transaction names: none unless clauses insert all of them."""
+    def _named(self, keys: Keys) -> tuple[list[str], bool]:
+        """The keys of inserted rows that the transaction names, and whether rows match where these are the same.
+
+        There are none unless clauses insert all of them.
+        """
         if not self._clauses.inserts:
-            return []
-        stored = [key for key in keys if key in self._table.schema.names]
+            return [], True
+        stored = [key for key in keys.names if key in self._table.schema.names]
         inserted = assigned_names(self._schema, self._clauses.inserts)
         if stored and all(key in inserted for key in stored):
-            return stored
+            exact = [key for key in stored if self._is_exact(keys, key)]
+            return (exact, True) if exact else (stored, False)
         _log.warning(
             "a merge into %s does not insert the keys of its condition: one at the same time may insert them too",
             self._target.uri,
         )
-        return []
+        return [], True
+
+    def _is_exact(self, keys: Keys, key: str) -> bool:
+        if is_of_nanoseconds(self._table.schema.field(key).type):
+            return False
+        values = [(clause.values or {}).get(key) for clause in self._clauses.inserts]
+        return keys.is_inserted(key, values, self._source)
 
     def _pairs(self, rows: int, bounds: list[str], earlier: Matches | None) -> DataFrame:
         """Addresses of matched rows with the numbers of the source's rows.

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import spark_api, tables
-from pyspark_pennon.equal_columns import equal_columns
+from pyspark_pennon.equal_columns import column_named, equal_columns
 from pyspark_pennon.filters import Translator
 from pyspark_pennon.needed_columns import items
+from pyspark_pennon.row_changes import as_column
 from pyspark_pennon.schema import spark_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import Column, DataFrame
 
 
@@ -35,17 +38,39 @@ class Keys:
         Columns that are equal to something of the source.
     bare
         Those of them that are equal to a column of the source of the same type, with that column.
+    exact
+        Those of them that match what is the same value, with what that is of the source: in Spark Connect a column.
     """
 
     names: list[str] = field(default_factory=list)
     bare: dict[str, str] = field(default_factory=dict)
+    exact: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, key: str, own: str | None) -> None:
-        """`own`: the column of the source whose values bound those of the key, if there is one."""
+    def add(self, key: str, own: str | None, same: Any = None) -> None:
+        """Add a key.
+
+        Parameters
+        ----------
+        own
+            The column of the source whose values bound those of the key, if there is one.
+        same
+            What the key is compared with, if that is the same value where they are equal.
+        """
         if key not in self.names:
             self.names.append(key)
         if own is not None:
             self.bare.setdefault(key, own)
+        if same is not None:
+            self.exact.setdefault(key, same)
+
+    def is_inserted(self, key: str, values: Iterable[Column | str | None], source: DataFrame) -> bool:
+        """Whether the values that inserted rows get for a key are those by which rows match."""
+        same = self.exact.get(key)
+        if isinstance(same, str):
+            return all(value is not None and column_named(source, as_column(value)) == same for value in values)
+        return same is not None and all(
+            value is not None and _without_casts(_resolved(source, value)).semanticEquals(same) for value in values
+        )
 
 
 def keys_of(joined: DataFrame, condition: Column, target: DataFrame, source: DataFrame) -> Keys:
@@ -54,7 +79,11 @@ def keys_of(joined: DataFrame, condition: Column, target: DataFrame, source: Dat
     execution = getattr(getattr(joined, "_jdf", None), "queryExecution", None)
     if execution is None:
         for key, own, operator in equal_columns(condition, target, source):
-            found.add(key, own if operator != "<=>" else None)
+            if operator == "<=>":
+                found.add(key, None)
+            else:
+                kinds = [frame.schema[name].dataType for frame, name in ((target, key), (source, own))]
+                found.add(key, own, own if _is_exact(*(kind.simpleString() for kind in kinds)) else None)
         return found
     plan = execution().analyzed()
     if str(plan.getClass().getSimpleName()) != "Join" or not plan.condition().isDefined():
@@ -79,8 +108,42 @@ def _collect(expression: Any, sides: list[dict[int, str]], found: Keys) -> None:
             used = {attribute.exprId().id() for attribute in items(other.references().toSeq())}
             if key not in sides[0] or not used or not used <= set(sides[1]):
                 continue
+            if name == "EqualNullSafe":
+                found.add(sides[0][key], None)
+                continue
             is_bare = all(str(side.getClass().getSimpleName()) == "AttributeReference" for side in pair)
-            found.add(sides[0][key], sides[1][_attribute(other)] if name == "EqualTo" and is_bare else None)
+            same = [_without_casts(side) for side in (mine, other)]
+            is_exact = _attribute(same[0]) == key and _is_exact(*(str(s.dataType().simpleString()) for s in same))
+            found.add(
+                sides[0][key], sides[1][_attribute(other)] if is_bare else None, same[1] if is_exact else None
+            )
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_SAME = ("boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "float", "double")
+
+
+def _is_exact(mine: str, other: str) -> bool:
+    """Whether what is equal is the same value, of types as Spark writes them: zeros and NaN count as the same."""
+    if mine in _WHOLE and other in _WHOLE:
+        return True
+    return mine == other and (mine in _SAME or mine.startswith("decimal"))
+
+
+def _without_casts(expression: Any) -> Any:
+    """What is cast from one type of whole numbers to another one."""
+    while str(expression.getClass().getSimpleName()) == "Cast":
+        child = expression.child()
+        if not all(str(side.dataType().simpleString()) in _WHOLE for side in (expression, child)):
+            break
+        expression = child
+    return expression
+
+
+def _resolved(source: DataFrame, value: Column | str) -> Any:
+    """The expression of a value, over the columns of the source."""
+    expression = items(source.select(as_column(value))._jdf.queryExecution().analyzed().projectList())[0]
+    return expression.child() if str(expression.getClass().getSimpleName()) == "Alias" else expression
 
 
 def _attribute(expression: Any) -> int:
@@ -126,7 +189,7 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
 
 
 def _is_comparable(kind: pa.DataType) -> bool:
-    return any(matches(kind) for matches in _COMPARABLE) and not _is_of_nanoseconds(kind)
+    return any(matches(kind) for matches in _COMPARABLE) and not is_of_nanoseconds(kind)
 
 
 _COMPARABLE = (
@@ -139,7 +202,7 @@ _COMPARABLE = (
 )
 
 
-def _is_of_nanoseconds(kind: pa.DataType) -> bool:
+def is_of_nanoseconds(kind: pa.DataType) -> bool:
     """Spark has microseconds: what it compares is not what the table compares."""
     return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
 

@@ -12,10 +12,10 @@ use pennon_core::transaction::Operation;
 use pennon_core::{ErrorKind, FragmentId, RowAddress, Version};
 use pennon_table::jobs::{ChangeWork, Division, JobPlan, ScanWork, Task, TaskResult, Work};
 use pennon_table::scan::Projection;
-use pennon_table::{Dataset, DeleteOptions, TransactionOptions, UpdateOptions, WriteOptions};
+use pennon_table::{Dataset, DeleteOptions, TransactionOptions, UpdateOptions, WriteMode, WriteOptions};
 
 use crate::jobs::commit;
-use crate::jobs_with_rows::{create_pairs, pairs_by_id};
+use crate::jobs_with_rows::{create_pairs, pairs, pairs_by_id};
 use crate::support::*;
 
 type Row = (Option<u64>, &'static str, i64, Option<i64>);
@@ -36,7 +36,15 @@ fn work(scan: bool, keys: &[&str]) -> Work {
     let scan = scan.then(|| ScanWork { columns, ..ScanWork::default() });
     let keys = keys.iter().map(|key| (*key).to_owned()).collect();
     Work::ChangeRows(
-        ChangeWork { scan, changes: changes(&[]).schema(), updates: None, keys, predicate: None }.into(),
+        ChangeWork {
+            scan,
+            changes: changes(&[]).schema(),
+            updates: None,
+            keys,
+            exact_keys: true,
+            predicate: None,
+        }
+        .into(),
     )
 }
 
@@ -155,6 +163,27 @@ async fn keys_are_inserted_by_one_of_two_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_that_match_by_more_than_their_keys_conflict_with_every_append() {
+    let (_directory, [uri, _]) = uris("changed-rows-inexact");
+    for (exact_keys, conflicts) in [(true, false), (false, true)] {
+        let uri = format!("{uri}-{exact_keys}");
+        let base = create_pairs(&uri, 4).await;
+        let Work::ChangeRows(work) = work(false, &["a"]) else { unreachable!() };
+        let work = Work::ChangeRows(ChangeWork { exact_keys, ..work.as_ref().clone() }.into());
+        let plan = base.plan_job(work, Division::Auto).unwrap();
+        let task = Task::from_json(&plan.task(0).unwrap().to_json().unwrap()).unwrap();
+        let insert = reader(changes(&[(None, "insert", 7, Some(0))]));
+        let result = task.write(Some(&base), insert, WriteOptions::default()).await.unwrap();
+        let result = TaskResult::from_json(&result.to_json().unwrap()).unwrap();
+        Dataset::write(reader(pairs([(8, 0)])), &uri, params(WriteMode::Append)).await.unwrap();
+        match commit(&plan, &base, vec![result]).await {
+            Ok(_) => assert!(!conflicts),
+            Err(error) => assert!(conflicts && error.is_retryable(), "{error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn addresses_alone_are_a_delete_that_the_history_shows() {
     let (_directory, [uri, _]) = uris("changed-rows-delete");
     let mut base = create_pairs(&uri, 40).await;
@@ -166,7 +195,8 @@ async fn addresses_alone_are_a_delete_that_the_history_shows() {
     let predicate = Some("mine = true".to_owned());
     let changes = batch(&[]).schema();
     let work = Work::ChangeRows(
-        ChangeWork { scan: None, changes, updates: None, keys: Vec::new(), predicate }.into(),
+        ChangeWork { scan: None, changes, updates: None, keys: Vec::new(), exact_keys: true, predicate }
+            .into(),
     );
     let plan = base.plan_job(work, Division::Tasks(2)).unwrap();
     let rows = [&[address(0, 3), address(1, 1)][..], &[address(2, 0), address(0, 4)][..]];
@@ -221,8 +251,14 @@ async fn what_cannot_be_done_is_said_before_anything_is_committed() {
         (vec![("_rowaddr", addresses.clone()), ("b", strings)], vec![], "does not exist"),
         (vec![("_rowaddr", addresses)], vec!["a".to_owned()], "The key a is not among"),
     ] {
-        let work =
-            ChangeWork { scan: None, changes: changes_of(columns), updates: None, keys, predicate: None };
+        let work = ChangeWork {
+            scan: None,
+            changes: changes_of(columns),
+            updates: None,
+            keys,
+            exact_keys: true,
+            predicate: None,
+        };
         let error = base.plan_job(Work::ChangeRows(work.into()), Division::Auto).unwrap_err();
         assert!(error.to_string().contains(wanted), "{error}");
     }

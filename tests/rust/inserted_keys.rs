@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
-use pennon_core::transaction::{KeySet, Operation};
+use arrow_array::types::Int8Type;
+use arrow_array::{
+    ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, UInt16Array,
+};
+use pennon_core::transaction::{KeyFilter, KeySet, Operation, key_hash};
 use pennon_table::ops::compact::CompactionOptions;
 use pennon_table::{
     Dataset, DeleteOptions, MergeClauses, MergeOptions, UpdateOptions, WhenMatched, WriteMode,
@@ -28,11 +31,11 @@ fn upsert(on: &[&str]) -> MergeClauses {
     }
 }
 
-/// Whether the last merge named its keys one by one.
-async fn are_listed(dataset: &Dataset) -> bool {
+/// The keys that the last merge named.
+async fn named(dataset: &Dataset) -> KeyFilter {
     let transaction = dataset.read_transaction(dataset.version()).await.unwrap().unwrap();
     let Operation::Update(update) = transaction.operation else { panic!("not an update") };
-    matches!(update.inserted_rows.unwrap().keys.unwrap(), KeySet::Exact(_))
+    update.inserted_rows.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +58,10 @@ async fn what_others_wrote_with_other_keys_is_no_conflict() {
             let done = merging.merge_insert(rows((80..85).chain(200..200 + new)), &clauses, &once()).await;
             let done = done.unwrap();
             assert_eq!((done.num_updated_rows, done.num_inserted_rows), (5, u64::try_from(new).unwrap()));
-            assert_eq!(are_listed(&merging).await, new == 10);
+            let (keys, others) = (named(&merging).await, 1_000_000..1_000_000 + 4 * MANY);
+            let taken = others.filter(|key| keys.may_contain(key_hash(&[&key.to_le_bytes()]))).count();
+            assert_eq!(matches!(keys.keys, Some(KeySet::Exact(_))), new == 10);
+            assert_eq!(taken > 0, new == MANY, "{taken} of the other keys are in the filter");
             let mut expected: Vec<i64> = (-1..100).chain(200..200 + new).collect();
             expected.extend(1_000_001..1_000_000 + 4 * MANY);
             assert_eq!(values(&merging).await, expected);
@@ -76,7 +82,8 @@ async fn one_shared_key_among_many_is_found() {
             for by in ["append", "update"] {
                 let mut merging = open(&uri).await;
                 if by == "append" {
-                    append(&uri, (1_000_000..1_300_000).chain([last])).await.unwrap();
+                    // More than one thread reads at a time.
+                    append(&uri, (1_000_000..2_200_000).chain([last])).await.unwrap();
                 } else {
                     let assignments = [("a".to_owned(), last.to_string())];
                     let mut other = open(&uri).await;
@@ -98,13 +105,16 @@ async fn one_shared_key_among_many_is_found() {
     }
 }
 
-/// Rows of a key of each kind: `i` of 32 bits, `t`, `f`, and a value.
+/// Rows of a key of each kind: `i` of 32 bits, `t`, `f`, `d` as `t` with a dictionary, `u` as `i` without a sign.
 fn keyed(keys: &[(Option<i32>, &str, f64)]) -> RecordBatch {
-    let columns: [(&str, ArrayRef); 4] = [
+    let texts: DictionaryArray<Int8Type> = keys.iter().map(|key| Some(key.1)).collect();
+    let unsigned = keys.iter().map(|key| key.0.and_then(|key| key.try_into().ok()));
+    let columns: [(&str, ArrayRef); 5] = [
         ("i", Arc::new(keys.iter().map(|key| key.0).collect::<Int32Array>())),
         ("t", Arc::new(keys.iter().map(|key| Some(key.1)).collect::<StringArray>())),
         ("f", Arc::new(keys.iter().map(|key| Some(key.2)).collect::<Float64Array>())),
-        ("n", Arc::new(keys.iter().map(|_| Some(1)).collect::<Int64Array>())),
+        ("d", Arc::new(texts)),
+        ("u", Arc::new(unsigned.collect::<UInt16Array>())),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
 }
@@ -115,13 +125,18 @@ async fn keys_of_all_kinds_are_compared() {
     let old = [(Some(1), "a", 0.5)];
     let others = [(Some(2), "b", -0.0), (None, "c", 1.5)];
     // On which columns, the new row, and whether one of the others has its key.
-    let cases: [(&[&str], _, bool); 9] = [
+    let cases: [(&[&str], _, bool); 13] = [
         (&["i"], (Some(2), "x", 9.0), true),
         (&["i"], (Some(3), "b", -0.0), false),
         (&["t"], (Some(9), "c", 9.0), true),
         (&["t"], (Some(2), "bb", -0.0), false),
         (&["f"], (Some(9), "x", 1.5), true),
-        (&["f"], (Some(2), "b", 0.0), false),
+        (&["f"], (Some(2), "b", 2.0), false),
+        // Which of the zeros it is does not matter to all who decide.
+        (&["f"], (Some(2), "b", 0.0), true),
+        (&["d"], (Some(9), "c", 9.0), true),
+        (&["d"], (Some(2), "bb", -0.0), false),
+        (&["u", "d"], (Some(2), "b", 9.0), true),
         (&["i", "t"], (Some(2), "b", 9.0), true),
         (&["i", "t"], (Some(2), "c", 1.5), false),
         // Null equals nothing.
@@ -132,7 +147,26 @@ async fn keys_of_all_kinds_are_compared() {
         let mut merging = Dataset::write(reader(keyed(&old)), &uri, params(WriteMode::Create)).await.unwrap();
         Dataset::write(reader(keyed(&others)), &uri, params(WriteMode::Append)).await.unwrap();
         let result = merging.merge_insert(reader(keyed(&[new])), &upsert(on), &once()).await;
-        assert_eq!(result.is_err(), is_shared, "{on:?} {new:?}: {result:?}");
+        match result {
+            Ok(_) => assert!(!is_shared, "{on:?} {new:?}"),
+            Err(error) => {
+                assert!(is_shared && error.to_string().contains("same keys"), "{on:?} {new:?}: {error}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_without_the_key_column_have_no_key() {
+    let (_directory, uris) = uris("keys-missing");
+    for uri in &uris {
+        create(uri, 0..3).await;
+        let mut merging = open(uri).await;
+        let names: ArrayRef = Arc::new(StringArray::from(vec!["x", "y"]));
+        let names = RecordBatch::try_from_iter([("name", names)]).unwrap();
+        Dataset::write(reader(names), uri, params(WriteMode::Append)).await.unwrap();
+        let done = merging.merge_insert(rows([10]), &upsert(&["a"]), &once()).await.unwrap();
+        assert_eq!((done.num_inserted_rows, merging.count_rows(None).await.unwrap()), (1, 6));
     }
 }
 

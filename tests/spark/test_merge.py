@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import lance
@@ -184,6 +185,59 @@ def test_an_append_of_other_keys_is_no_conflict(
     expected = {(2, "mine"), (77, "mine")} | ({(key, "theirs")} if key != 77 else set())
     assert len(found) == len(expected)
     assert set(found) == expected
+
+
+Appended = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "appended", "attempts"),
+    [
+        # The cast of another value may be equal, and null is where it is safe.
+        ("CAST(t.at AS DATE) = CAST(s.at AS DATE)", None, {"at": "2024-05-05 01:00:00"}, 2),
+        ("t.id <=> s.id", None, {"id": 5}, 2),
+        # The key that is inserted is not the one that is compared.
+        ("t.id = s.id", {"id": "s.id * 10", "at": "s.at"}, {"id": 8}, 2),
+        ("t.id = s.other", {"id": "s.other", "at": "s.at"}, {"id": 9}, 1),
+        # Zeros are equal.
+        ("t.x = s.x", None, {"x": -0.0}, 2),
+        ("t.x = s.x", None, {"x": 0.5}, 1),
+        ("t.at = s.at", None, {"at": "2024-05-05 02:00:00"}, 2),
+        ("t.at = s.at", None, {"at": "2024-05-05 01:00:00"}, 1),
+        # One column tells that there is no match.
+        ("t.id = s.id AND t.name <=> s.name", None, {"id": 5, "name": "x"}, 1),
+        ("t.id = s.id AND t.name <=> s.name", None, {"id": 8}, 2),
+    ],
+)
+def test_which_appends_are_conflicts(
+    spark: SparkSession,
+    uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    values: dict[str, str] | None,
+    appended: Appended,
+    attempts: int,
+) -> None:
+    schema = pa.schema({"id": pa.int32(), "name": pa.string(), "x": pa.float64(), "at": pa.timestamp("us", "UTC")})
+
+    def rows_of(row: Appended) -> pa.Table:
+        at = datetime.fromisoformat(f"{row.get('at', '2020-01-01 00:00:00')}+00:00")
+        return pa.Table.from_pylist([{"id": 1, "name": "", "x": 1.5, **row, "at": at}], schema)
+
+    pennon.write_dataset(rows_of({}), uri)
+    meanwhile(monkeypatch, lambda: lance.write_dataset(rows_of(appended), uri, mode="append"))
+    run, runs = merge_attempt.MergeAttempt.run, list[int]()
+    monkeypatch.setattr(merge_attempt.MergeAttempt, "run", lambda *given: (runs.append(1), run(*given))[1])
+    late = spark.sql("SELECT 8L id, 'x' name, 0.0D x, TIMESTAMP '2024-05-05 02:00:00+00:00' at, 7L other").alias(
+        "s"
+    )
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(late, condition)
+    if values is None:
+        merge = merge.whenNotMatchedInsert(values={name: f"s.{name}" for name in ("id", "name", "x", "at")})
+    else:
+        merge = merge.whenNotMatchedInsert(values=values)
+    merge.execute()
+    assert len(runs) == attempts
 
 
 @pytest.mark.parametrize("other", ["delete", "update", "compact", "insert"])

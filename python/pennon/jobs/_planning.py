@@ -324,6 +324,7 @@ def plan_change_rows(
     decide: Callable[[pa.RecordBatch], Any] | None = None,
     updates: Sequence[str] | None = None,
     keys: Sequence[str] = (),
+    exact_keys: bool = True,
     predicate: str | None = None,
     version: Reference | None = None,
     tasks: int | None = None,
@@ -360,7 +361,11 @@ def plan_change_rows(
         The columns that updates give values, where inserted rows have more; by default all that are there.
     keys
         Columns whose values in inserted rows the transaction names: of two jobs, or a job and a merge, that insert
-        one key at a time, one fails with a conflict.
+        one key at a time, one fails with a conflict. Rows that others append meanwhile are one if they have such a
+        key.
+    exact_keys
+        Whether rows match where their keys are the same, and only there. With False, for a match by a cast or an
+        expression, each row that others insert meanwhile is a conflict.
     predicate
         What the history shows of a job that only deletes rows, which is a delete then.
     version, tasks, bytes_per_task, storage_options, durability
@@ -398,6 +403,7 @@ def plan_change_rows(
         "changes": columns_of(schema),
         "updates": None if updates is None else list(updates),
         "keys": list(keys),
+        "exact_keys": exact_keys,
         "predicate": predicate,
     }
     plan = planned(

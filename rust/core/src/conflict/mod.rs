@@ -16,9 +16,13 @@ pub enum Outcome {
     Compatible,
     /// Mine can follow if its rows are disjoint from theirs: deletion vectors decide, see [`rebase`].
     Rebase,
-    /// Mine must be retried, why, if a row of their [`written_fragments`] has a key that mine inserts; otherwise as the
-    /// other outcome says.
-    UnlessSharedKey(String, Box<Outcome>),
+    /// Mine must be retried if a row of their [`written_fragments`] has a key that mine inserts. Otherwise it can follow.
+    UnlessSharedKey {
+        /// Why it must be retried.
+        message: String,
+        /// Whether its rows have to be disjoint from theirs as well, as with [`Outcome::Rebase`].
+        needs_rebase: bool,
+    },
     /// Mine must be retried on the newer version; why.
     Retryable(String),
     /// Mine is incompatible: it cannot be retried; why.

@@ -20,7 +20,7 @@ use super::Outcome;
 use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::rows::{Intervals, RowIdSequence};
 use crate::schema::Schema;
-use crate::transaction::{KeyFilter, Merge, Operation, Transaction, UpdateConfig, UpdateMode};
+use crate::transaction::{KeyFilter, Merge, Operation, Transaction, Update, UpdateConfig, UpdateMode};
 use crate::{FragmentId, Version};
 
 /// How a cell of the table decides.
@@ -36,6 +36,8 @@ enum Rule {
     Note(Note),
 }
 
+const SAME_KEYS: &str = "it may have inserted the same keys";
+
 type Note = fn(&Operation, &Operation) -> Verdict;
 
 /// [`Outcome`] with the reason only.
@@ -43,7 +45,7 @@ type Note = fn(&Operation, &Operation) -> Verdict;
 enum Verdict {
     Compatible,
     Rebase,
-    UnlessSharedKey(Box<Verdict>),
+    UnlessSharedKey { needs_rebase: bool },
     Retryable(&'static str),
     Incompatible(&'static str),
 }
@@ -58,6 +60,8 @@ const DV: Rule = Rule::Note(rows);
 const MV: Rule = Rule::Note(moved_rows);
 /// A fragment that both change.
 const F: Rule = Rule::Note(fragments);
+/// A fragment whose columns are replaced, and keys that were inserted.
+const FK: Rule = Rule::Note(replaced);
 /// Keys that were inserted meanwhile.
 const KEY: Rule = Rule::Note(appended_keys);
 /// A schema that may forbid nulls, and values that were not checked for them.
@@ -92,7 +96,7 @@ const TABLE: [[Rule; 15]; 15] = [
 //   Append Delete Update Index Rewrite Merge Project Overwr Restore Config Replace Reserve MemWal Clone Bases
     [OK,    OK,    OK,    OK,   OK,     NUL,  NUL,    X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Append
     [OK,    DV,    DV,    OK,   MV,     RY,   OK,     X,     X,      OK,    F,      OK,     X,     OK,   OK  ], // Delete
-    [KEY,   DV,    DV,    OK,   MV,     RY,   NUL,    X,     X,      OK,    F,      OK,     LOG,   OK,   OK  ], // Update
+    [KEY,   DV,    DV,    OK,   MV,     RY,   NUL,    X,     X,      OK,    FK,     OK,     LOG,   OK,   OK  ], // Update
     [OK,    OK,    OK,    NAME, COV,    OK,   OK,     X,     X,      OK,    COL,    OK,     X,     OK,   OK  ], // CreateIndex
     [OK,    MV,    MV,    COV,  F,      RY,   OK,     X,     X,      OK,    F,      OK,     OK,    OK,   OK  ], // Rewrite
     [RY,    RY,    RY,    LOST, RY,     RY,   X,      X,     X,      MRY,   RY,     OK,     X,     OK,   OK  ], // Merge
@@ -158,10 +162,9 @@ fn outcome(verdict: Verdict, mine: &Transaction, theirs: &Transaction, theirs_ve
     match verdict {
         Compatible => Outcome::Compatible,
         Rebase => Outcome::Rebase,
-        UnlessSharedKey(otherwise) => Outcome::UnlessSharedKey(
-            retryable("it may have inserted the same keys"),
-            Box::new(outcome(*otherwise, mine, theirs, theirs_version)),
-        ),
+        UnlessSharedKey { needs_rebase } => {
+            Outcome::UnlessSharedKey { message: retryable(SAME_KEYS), needs_rebase }
+        }
         Retryable(why) => Outcome::Retryable(retryable(why)),
         Incompatible(why) => Outcome::Incompatible(format!(
             "Commit conflict for version {theirs_version}: {}: {why}",
@@ -225,9 +228,9 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
     // New values in place are not in new fragments.
     let modified = &other.fields_modified;
     if in_place(theirs) && (modified.is_empty() || keys.fields.iter().any(|key| modified.contains(key))) {
-        return Retryable("it may have inserted the same keys");
+        return Retryable(SAME_KEYS);
     }
-    unless_shared_key(verdict)
+    unless_shared_key(keys, verdict)
 }
 
 fn changed_rows(mine: &Operation, theirs: &Operation) -> Verdict {
@@ -300,16 +303,30 @@ fn fragments(mine: &Operation, theirs: &Operation) -> Verdict {
 
 fn appended_keys(mine: &Operation, _: &Operation) -> Verdict {
     match mine {
-        Operation::Update(update) if update.inserted_rows.is_some() => unless_shared_key(Compatible),
+        Operation::Update(Update { inserted_rows: Some(keys), .. }) => unless_shared_key(keys, Compatible),
         _ => Compatible,
     }
 }
 
-fn unless_shared_key(otherwise: Verdict) -> Verdict {
-    match otherwise {
-        Retryable(_) | Incompatible(_) => otherwise,
-        otherwise => UnlessSharedKey(Box::new(otherwise)),
+/// A verdict about all but the keys that were inserted meanwhile, whichever these are.
+fn unless_shared_key(mine: &KeyFilter, others: Verdict) -> Verdict {
+    match others {
+        Compatible | Rebase if !mine.says_which() => Retryable(SAME_KEYS),
+        Compatible => UnlessSharedKey { needs_rebase: false },
+        Rebase => UnlessSharedKey { needs_rebase: true },
+        others => others,
     }
+}
+
+/// Columns of fragments that are replaced, and keys among them.
+fn replaced(mine: &Operation, theirs: &Operation) -> Verdict {
+    if let (Operation::Update(update), Operation::DataReplacement(replace)) = (mine, theirs)
+        && let Some(keys) = &update.inserted_rows
+        && replace.replacements.iter().any(|r| keys.fields.iter().any(|key| r.file.fields.contains(key)))
+    {
+        return Retryable(SAME_KEYS);
+    }
+    fragments(mine, theirs)
 }
 
 /// Fragments of an append or of an update with the rows that it wrote, inserted ones among them.

@@ -105,11 +105,8 @@ fn short(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Compatible => "ok",
         Outcome::Rebase => "DV",
-        Outcome::UnlessSharedKey(_, otherwise) => match otherwise.as_ref() {
-            Outcome::Compatible => "Key",
-            Outcome::Rebase => "Key+DV",
-            other => panic!("{other:?} does not depend on keys"),
-        },
+        Outcome::UnlessSharedKey { needs_rebase: false, .. } => "Key",
+        Outcome::UnlessSharedKey { needs_rebase: true, .. } => "Key+DV",
         Outcome::Retryable(_) => "Ry",
         Outcome::Incompatible(_) => "X",
     }

@@ -75,6 +75,17 @@ impl KeyFilter {
         }
     }
 
+    /// Whether it says which keys were inserted. An empty filter does not: that of the reference is empty for keys whose
+    /// types it has no bytes for (table format 8.4).
+    pub fn says_which(&self) -> bool {
+        let has_keys = match &self.keys {
+            Some(KeySet::Exact(keys)) => !keys.is_empty(),
+            Some(KeySet::Bloom(filter)) => filter.bitmap.iter().any(|byte| *byte != 0),
+            None => false,
+        };
+        has_keys && !self.fields.is_empty()
+    }
+
     /// Whether a key may be among them, by its hash.
     ///
     /// ```

@@ -20,7 +20,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The wait after an attempt that took that long since it looked for the newest version. The busier the machine or the store, the longer both are.
+    /// The wait after an attempt that took that long since it looked for the newest version. The busier the machine or the
+    /// store, the longer both are.
     pub(super) fn next(&mut self, took: Duration) -> Duration {
         let multiples = match self.lost {
             0 => 4,

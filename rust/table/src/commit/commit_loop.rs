@@ -87,7 +87,8 @@ impl Commit<'_> {
                     elapsed.as_secs()
                 )));
             }
-            let wait = backoff.next(self.looked.elapsed()).min(self.options.timeout.saturating_sub(elapsed));
+            let wait =
+                backoff.next(self.since_look.elapsed()).min(self.options.timeout.saturating_sub(elapsed));
             warn!(
                 path = self.store.root(),
                 version = self.newest.version().next().0,
@@ -225,12 +226,13 @@ impl Commit<'_> {
         }
         let found = found?;
         arrived?;
+        self.since_look = Stopwatch::start();
         Ok(found)
     }
 
     /// Makes the newest version that can be found `self.newest`, and gives the newest name there is.
     async fn find_newest(&mut self) -> Result<Located> {
-        self.looked = Stopwatch::start();
+        self.since_look = Stopwatch::start();
         let known = self.newest.located();
         let found = locate::find(&self.store, Some(known)).await?;
         let mut found = found.ok_or_else(|| load::not_found(&self.store, VERSIONS))?;
@@ -239,30 +241,21 @@ impl Commit<'_> {
             found = locate::probe(&self.store, taken).await?;
         }
         self.load_newest(found).await?;
-        if self.newest.version() < self.checked {
-            return Err(Error::not_found(format!(
-                "Dataset at path {} was not found: version {} was read, the newest one is {}",
-                self.store.full_path(VERSIONS),
-                self.checked,
-                self.newest.version()
-            )));
-        }
         Ok(found)
     }
 
-    /// The newest name there is after the one that was found a moment ago. A listing that lags behind takes no version back.
+    /// The newest name there is, after the one that was found a moment ago. A listing that lags behind takes no version back.
     async fn look_again(&mut self, found: Located) -> Result<Located> {
-        self.looked = Stopwatch::start();
-        let newer = match self.store.is_local() && self.store.external().is_none() {
-            true => Some(locate::probe(&self.store, found).await?),
-            false => locate::find(&self.store, Some(found)).await?,
-        };
+        self.since_look = Stopwatch::start();
+        let newer = locate::find(&self.store, Some(found)).await?;
         let found = newer.filter(|newer| newer.version > found.version).unwrap_or(found);
         self.load_newest(found).await?;
         Ok(found)
     }
 
     /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end.
+    ///
+    /// Errors: `NotFound` if that is older than the version that was read.
     async fn load_newest(&mut self, found: Located) -> Result<()> {
         if found != self.newest.located() {
             let loaded = load::newest(&self.store, self.newest.session(), found).await;
@@ -270,6 +263,14 @@ impl Commit<'_> {
                 self.unanswered = None;
             }
             self.newest = loaded?.snapshot;
+        }
+        if self.newest.version() < self.checked {
+            return Err(Error::not_found(format!(
+                "Dataset at path {} was not found: version {} was read, the newest one is {}",
+                self.store.full_path(VERSIONS),
+                self.checked,
+                self.newest.version()
+            )));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use pennon_core::transaction::Rewrite;
 
 use super::attempt::TransactionFile;
 use super::conclude::Unanswered;
+use super::shared_keys::InsertedKeys;
 use crate::runtime::Stopwatch;
 use crate::session::CommitOptions;
 use crate::store::Store;
@@ -31,8 +32,10 @@ pub(super) struct Commit<'a> {
     pub(super) unanswered: Option<Located>,
     /// Whether an attempt was made.
     pub(super) has_attempted: bool,
-    /// Since the newest version was looked for.
-    pub(super) looked: Stopwatch,
+    /// Since the newest version was looked for, and the files of the change had arrived.
+    pub(super) since_look: Stopwatch,
+    /// The keys that the change inserts, once they were looked for in the rows of others.
+    pub(super) inserted_keys: InsertedKeys,
     /// The transaction file that was written before the first attempt.
     pub(super) written_transaction: Option<TransactionFile>,
     /// Transaction files of attempts, which only the committed one needs.
@@ -51,7 +54,8 @@ impl<'a> Commit<'a> {
             original_rewrite: None,
             unanswered: None,
             has_attempted: false,
-            looked: Stopwatch::start(),
+            since_look: Stopwatch::start(),
+            inserted_keys: InsertedKeys::default(),
             written_transaction: None,
             transaction_files: Vec::new(),
         }

@@ -10,7 +10,7 @@ use pennon_core::{Error, Result, Version};
 use tracing::debug;
 
 use super::progress::Commit;
-use super::{rebase, shared_keys};
+use super::rebase;
 use crate::runtime::{Fault, gather, is_planted};
 use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
@@ -61,7 +61,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     }
     // Without the rows a delete can only drop fragments.
     let mut affected = change.affected.take().unwrap_or_default();
-    let (mut needs_rebase, mut may_share_keys) = (false, Vec::new());
+    let (mut needs_rebase, mut key_checks) = (false, Vec::new());
     for Intervening { version, transaction, snapshot, .. } in &intervening {
         let version = *version;
         let Some(theirs) = transaction else {
@@ -74,14 +74,14 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
             None => conflict::check(mine, theirs, version),
         };
         let outcome = match outcome {
-            Outcome::UnlessSharedKey(message, otherwise) => {
-                may_share_keys.push((message, conflict::written_fragments(&theirs.operation)));
-                *otherwise
+            Outcome::UnlessSharedKey { message, needs_rebase } => {
+                key_checks.push((message, conflict::written_fragments(&theirs.operation)));
+                if needs_rebase { Outcome::Rebase } else { Outcome::Compatible }
             }
             outcome => outcome,
         };
         match outcome {
-            Outcome::Compatible => {}
+            Outcome::Compatible | Outcome::UnlessSharedKey { .. } => {}
             _ if is_planted(Fault::ConflictsAreIgnored) => {}
             Outcome::Rebase if is_planted(Fault::RebaseIsSkipped) => {}
             // Where its rows go was worked out for the fragments as they were.
@@ -96,18 +96,16 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
                     rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
                 }
             }
-            Outcome::Retryable(message) | Outcome::UnlessSharedKey(message, _) => {
-                return Err(Error::retryable_conflict(message));
-            }
+            Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
             Outcome::Incompatible(message) => return Err(Error::conflict(message)),
         }
     }
     if let Operation::Update(mine) = &mine.operation
         && !is_planted(Fault::SharedKeysAreOverlooked)
     {
-        let written: Vec<&[Fragment]> = may_share_keys.iter().map(|(_, fragments)| *fragments).collect();
-        let shared = shared_keys::find(&newest, mine, &written, &change.uploads).await?;
-        if let Some((message, _)) = shared.and_then(|at| may_share_keys.into_iter().nth(at)) {
+        let written: Vec<&[Fragment]> = key_checks.iter().map(|(_, fragments)| *fragments).collect();
+        let shared = commit.inserted_keys.shared(&newest, mine, &written, &change.uploads).await?;
+        if let Some((message, _)) = shared.and_then(|at| key_checks.into_iter().nth(at)) {
             return Err(Error::retryable_conflict(message));
         }
     }

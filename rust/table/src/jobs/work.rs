@@ -66,13 +66,21 @@ pub struct ChangeWork {
     /// Columns whose values in inserted rows the transaction names: of two jobs that insert one key at a time, one fails
     /// with a conflict.
     pub keys: Vec<String>,
+    /// Whether rows match where these values are the same. Otherwise other rows match too, as by a cast, and each row that
+    /// others insert meanwhile is a conflict.
+    pub exact_keys: bool,
     /// What the history shows of a job that only deletes rows, as that of a delete.
     pub predicate: Option<String>,
 }
 
 impl ChangeWork {
     pub(super) fn columns(&self) -> ChangeColumns<'_> {
-        ChangeColumns { all: &self.changes, updates: self.updates.as_deref(), keys: &self.keys }
+        ChangeColumns {
+            all: &self.changes,
+            updates: self.updates.as_deref(),
+            keys: &self.keys,
+            exact_keys: self.exact_keys,
+        }
     }
 }
 

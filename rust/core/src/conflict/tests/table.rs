@@ -90,14 +90,14 @@ fn index(n: u32) -> Operation {
 }
 
 /// Rows mine, columns theirs; `/`: on the same and on others. Of the reference except where `DV` stands against Rewrite,
-/// and that it does not look for keys: it retries.
+/// and that it does not look for keys: it retries. It knows nothing of keys that are replaced.
 const EXPECTED: &str = "
 .         Append Delete DeleteAll Update Insert Columns Index Rewrite Merge Project Overwrite Restore Config Schema Field Replace Reserve MemWal Clone Bases Overlay Unknown
 Append    ok     ok     ok        ok     ok     ok      ok    ok      ok    ok      X         X       ok     ok     ok    ok      ok      X      ok    ok    X       X
 Delete    ok     DV/ok  Ry/ok     DV/ok  ok     Ry/ok   ok    DV/ok   Ry    ok      X         X       ok     ok     ok    Ry/ok   ok      X      ok    ok    X       X
 DeleteAll ok     Ry/ok  Ry/ok     Ry/ok  ok     Ry/ok   ok    DV/ok   Ry    ok      X         X       ok     ok     ok    Ry/ok   ok      X      ok    ok    X       X
 Update    ok     DV/ok  Ry/ok     DV/ok  ok     Ry/ok   ok    DV/ok   Ry    ok      X         X       ok     ok     ok    Ry/ok   ok      ok     ok    ok    X       X
-Insert    Key    ok     ok        Key    Key/ok Ry      ok    ok      Ry    ok      X         X       ok     ok     ok    ok      ok      ok     ok    ok    X       X
+Insert    Key    ok     ok        Key    Key/ok Ry      ok    ok      Ry    ok      X         X       ok     ok     ok    Ry      ok      ok     ok    ok    X       X
 Columns   ok     Ry/ok  Ry/ok     Ry/ok  ok     Ry/ok   ok    Ry/ok   Ry    ok      X         X       ok     ok     ok    Ry/ok   ok      ok     ok    ok    X       X
 Index     ok     ok     ok        ok     ok     ok      Ry/ok Ry/ok   ok    ok      X         X       ok     ok     ok    Ry      ok      X      ok    ok    X       X
 Rewrite   ok     DV/ok  DV/ok     DV/ok  ok     Ry/ok   Ry/ok Ry/ok   Ry    ok      X         X       ok     ok     ok    Ry/ok   ok      ok     ok    ok    X       X
@@ -147,6 +147,22 @@ fn what_the_samples_do_not_show() {
     let upsert = Operation::Update(Update { inserted_rows: keys.inserted_rows, ..rows });
     assert_eq!(verdict(&upsert, &update(&[1], &[], "a")), "Key+DV");
     assert_eq!(verdict(&upsert, &update(&[], &[1], "a")), "Ry");
+    // Keys that the merge does not tell.
+    let Operation::Update(upsert) = upsert else { unreachable!() };
+    let fields = vec![FieldId(0)];
+    let bloom =
+        |bytes: usize| KeySet::Bloom(BloomFilter { bitmap: vec![0; bytes], ..BloomFilter::default() });
+    for keys in [
+        KeyFilter { fields: fields.clone(), keys: None },
+        KeyFilter { fields: fields.clone(), keys: Some(KeySet::Exact([].into())) },
+        KeyFilter { fields: fields.clone(), keys: Some(bloom(0)) },
+        KeyFilter { fields, keys: Some(bloom(32)) },
+        KeyFilter { fields: Vec::new(), keys: Some(KeySet::Exact([7].into())) },
+    ] {
+        let upsert = Operation::Update(Update { inserted_rows: Some(keys), ..upsert.clone() });
+        let append = Operation::Append(Append { fragments: vec![fragment(0, "new")] });
+        assert_eq!((verdict(&upsert, &append), verdict(&upsert, &update(&[7], &[], "a"))), ("Ry", "Ry"));
+    }
     // Values in place of other fields than the key, of the key, and of who knows which.
     for (fields, expected) in [(vec![FieldId(3)], "Key"), (vec![FieldId(0)], "Ry"), (Vec::new(), "Ry")] {
         let Operation::Update(theirs) = columns(7) else { unreachable!() };

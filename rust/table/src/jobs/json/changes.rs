@@ -15,6 +15,7 @@ pub(super) struct ChangesJson {
     #[serde(default)]
     updates: Option<Vec<String>>,
     keys: Vec<String>,
+    exact_keys: bool,
     predicate: Option<String>,
 }
 
@@ -27,6 +28,7 @@ impl TryFrom<&ChangeWork> for ChangesJson {
             changes: columns_json(&work.changes)?,
             updates: work.updates.clone(),
             keys: work.keys.clone(),
+            exact_keys: work.exact_keys,
             predicate: work.predicate.clone(),
         })
     }
@@ -41,6 +43,7 @@ impl TryFrom<ChangesJson> for ChangeWork {
             changes: columns_of(&json.changes)?,
             updates: json.updates,
             keys: json.keys,
+            exact_keys: json.exact_keys,
             predicate: json.predicate,
         })
     }

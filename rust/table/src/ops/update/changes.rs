@@ -58,6 +58,8 @@ pub(crate) struct ChangeColumns<'a> {
     pub(crate) updates: Option<&'a [String]>,
     /// Those whose values in inserted rows the transaction names.
     pub(crate) keys: &'a [String],
+    /// Whether rows match where these are the same, and only there.
+    pub(crate) exact_keys: bool,
 }
 
 impl ChangeColumns<'_> {
@@ -250,10 +252,14 @@ impl Dataset {
             let rows = casts.full_rows(&inserted)?;
             let keys = columns.key_fields(self.snapshot())?;
             if !keys.is_empty() {
-                let columns = keys.iter().filter_map(|key| rows.column_by_name(&key.name).cloned());
-                let hashes = inserted_keys::hashes_without_null(&columns.collect::<Vec<_>>())?;
-                let ids = keys.iter().map(|key| key.id).collect();
-                inserted_keys = inserted_keys::filter(ids, hashes, shares);
+                let fields = keys.iter().map(|key| key.id).collect();
+                inserted_keys = if columns.exact_keys {
+                    let columns = keys.iter().filter_map(|key| rows.column_by_name(&key.name).cloned());
+                    let hashes = inserted_keys::hashes_without_null(&columns.collect::<Vec<_>>())?;
+                    inserted_keys::filter(fields, hashes, shares)
+                } else {
+                    Some(KeyFilter { fields, keys: None })
+                };
             }
             let schema = rows.schema();
             reader = Some(Box::new(RecordBatchIterator::new([Ok(rows)], schema)) as BatchReader);
