@@ -1,4 +1,5 @@
-"""The built site in a browser: pages render without anything from elsewhere, links work, the search finds.
+"""The built site in a browser, on a desk and on a phone: pages render without anything from elsewhere, links work,
+the search finds.
 
     make docs docs-browser
 
@@ -101,6 +102,7 @@ def main() -> int:
         return 1
     with served() as root, sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        check_pages(chromium.new_page(viewport={"width": 390, "height": 844}), root)
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
         pages = check_pages(page, root)
         check_search(page, root)

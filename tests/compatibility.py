@@ -267,7 +267,7 @@ TITLES = {"same": "the same", "differs": "different", "absent": "absent", "ours"
 INTRODUCTION = [
     "# Compatibility with pylance 14.0.2",
     "",
-    "Programs move to Pennon by changing an import: `lance` becomes `pennon`, `lance.dataset` `pennon.dataset`.",
+    "Programs move to Pennon by changing an import: `import pennon as lance` is enough for names that are alike.",
     "This page lists every public name and parameter of the installed pylance, members of classes and what they",
     "inherit included. `python tests/compatibility.py --write` makes it; a test compares it with both packages.",
     "",

@@ -3,6 +3,8 @@
 Links in the sources are those of the repository, so that they work where it is browsed: `../ARCHITECTURE.md` in a
 page of `docs/`, `docs/spark.md` in the changelog. They are written again as links of the site. One that leads to a
 file that is no page is a warning, which `--strict` makes an error.
+
+In tables a figure stays on one line with its unit.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ PROGRAMS = tuple(f"examples/{path.name}" for path in sorted((ROOT / "examples").
 PAGES = ELSEWHERE | {path: f"{path.removesuffix('.py')}.md" for path in PROGRAMS} | {"README.md": "index.md"}
 SOURCES = {page: source for source, page in PAGES.items() if source != "README.md"}
 FENCE = re.compile(r"^(```+|~~~+).*?^\1`*[ \t]*$", re.MULTILINE | re.DOTALL)
+FIGURE = re.compile(r"(?<=\d) (?=(?:ns|µs|ms|s|h|B|kB|MB|GB|GiB)\b|%)")
+CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
@@ -69,3 +73,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         parts += [rewritten(markdown[end : fence.start()]), fence[0]]
         end = fence.end()
     return "".join([*parts, rewritten(markdown[end:])])
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keeps figures in tables and their units together."""
+    return CELL.sub(lambda cell: FIGURE.sub("&nbsp;", cell[0]), html)
