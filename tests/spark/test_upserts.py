@@ -197,9 +197,8 @@ def test_upserts_next_to_compactions(
         finally:
             done.set()
         compactor.result()
-    assert met == ["0", "1", "2"]
-    # All batches but the first one updated rows, which were moved before the commit.
-    assert all(attempts.count(batch) > 1 for batch in met[1:])
+    # Rows that a batch updates were moved before its commit, and others were appended: neither is a conflict.
+    assert attempts == met == ["0", "1", "2"]
     assert len(compactions) >= 2
     expected = {row["id"]: row for rows in batches for row in rows}
     expected.update({1001 + at: {"id": 1001 + at, "name": "other", "at": 0} for at in range(3)})
