@@ -10,7 +10,7 @@ use super::attempt::{self, Basis, Published};
 use super::backoff::Backoff;
 use super::conclude::Look;
 use super::outcome::CommitOutcome;
-use super::progress::Commit;
+use super::progress::{Commit, FEW_VERSIONS};
 use super::{planted, probe, rebase, reconcile};
 use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
@@ -19,9 +19,6 @@ use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, VERSIONS, load};
 use crate::write::staged::{self, StagedChange, StagedFile};
 
-/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long that the
-/// next ones have come meanwhile, so that it looks again before it tries in vain.
-const FEW_VERSIONS: u64 = 2;
 /// How often one attempt looks for the newest version, at most.
 const MAX_LOOKS: usize = 8;
 
@@ -109,7 +106,8 @@ impl Commit<'_> {
         let looks_again = self.store.is_local() || self.has_attempted;
         let mut found = self.find_newest_and_write_ahead().await?;
         for look in 1..=MAX_LOOKS {
-            let behind = self.newest.version().0.saturating_sub(self.checked.0);
+            let behind =
+                usize::try_from(self.newest.version().0.saturating_sub(self.checked.0)).unwrap_or(usize::MAX);
             if let Some(done) = self.catch_up().await? {
                 return Ok(Some((done, Ok(()))));
             }
@@ -233,31 +231,50 @@ impl Commit<'_> {
     /// Makes the newest version that can be found `self.newest`, and gives the newest name there is.
     async fn find_newest(&mut self) -> Result<Located> {
         self.since_look = Stopwatch::start();
-        let known = self.newest.located();
-        let found = locate::find(&self.store, Some(known)).await?;
+        // Somebody published the version of the last put; most of the time nobody has published another one since.
+        let (found, expected) = self.find(self.newest.located(), self.unanswered).await?;
         let mut found = found.ok_or_else(|| load::not_found(&self.store, VERSIONS))?;
-        // Somebody published this version, whatever the listing says.
+        // Whatever the listing says.
         if let Some(taken) = self.unanswered.filter(|taken| taken.version > found.version) {
             found = locate::probe(&self.store, taken).await?;
         }
-        self.load_newest(found).await?;
+        self.load_newest(found, expected).await?;
         Ok(found)
     }
 
     /// The newest name there is, after the one that was found a moment ago. A listing that lags behind takes no version back.
     async fn look_again(&mut self, found: Located) -> Result<Located> {
         self.since_look = Stopwatch::start();
-        let newer = locate::find(&self.store, Some(found)).await?;
+        let next = Located { version: found.version.next(), ..found };
+        let (newer, expected) = self.find(found, Some(next)).await?;
         let found = newer.filter(|newer| newer.version > found.version).unwrap_or(found);
-        self.load_newest(found).await?;
+        self.load_newest(found, expected).await?;
         Ok(found)
     }
 
-    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end.
+    /// The newest name there is. From a remote store the version that is expected is read meanwhile.
+    async fn find(
+        &self,
+        known: Located,
+        expected: Option<Located>,
+    ) -> Result<(Option<Located>, Option<Arc<Snapshot>>)> {
+        let read = async {
+            let expected = expected.filter(|_| !self.store.is_local())?;
+            load::load(&self.store, self.newest.session(), expected).await.ok()
+        };
+        let (found, expected) = futures::join!(locate::find(&self.store, Some(known)), read);
+        Ok((found?, expected))
+    }
+
+    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end. `expected` may
+    /// be that one.
     ///
     /// Errors: `NotFound` if that is older than the version that was read.
-    async fn load_newest(&mut self, found: Located) -> Result<()> {
-        if found != self.newest.located() {
+    async fn load_newest(&mut self, found: Located, expected: Option<Arc<Snapshot>>) -> Result<()> {
+        self.expected = expected;
+        if let Some(expected) = self.expected.take_if(|expected| expected.located() == found) {
+            self.newest = expected;
+        } else if found != self.newest.located() {
             let loaded = load::newest(&self.store, self.newest.session(), found).await;
             if loaded.is_err() && is_planted(Fault::FeaturesForgetPut) {
                 self.unanswered = None;

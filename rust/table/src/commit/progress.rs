@@ -15,6 +15,10 @@ use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedChange;
 
+/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long that the
+/// next ones have come meanwhile, so that it looks again before it tries in vain.
+pub(super) const FEW_VERSIONS: usize = 1;
+
 /// One commit.
 pub(super) struct Commit<'a> {
     pub(super) store: Arc<Store>,
@@ -24,6 +28,8 @@ pub(super) struct Commit<'a> {
     pub(super) base: Arc<Snapshot>,
     /// The newest version that was seen.
     pub(super) newest: Arc<Snapshot>,
+    /// A version that was read when `newest` was looked for, and turned out not to be it.
+    pub(super) expected: Option<Arc<Snapshot>>,
     /// Everything up to here was checked against the change.
     pub(super) checked: Version,
     /// A rewrite as it was asked for, once it was carried over: it is carried over again from there each time.
@@ -51,6 +57,7 @@ impl<'a> Commit<'a> {
             change,
             newest: Arc::clone(&base),
             base,
+            expected: None,
             original_rewrite: None,
             unanswered: None,
             has_attempted: false,

@@ -9,8 +9,8 @@ use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 use tracing::debug;
 
-use super::progress::Commit;
-use super::rebase;
+use super::progress::{Commit, FEW_VERSIONS};
+use super::{attempt, probe, rebase};
 use crate::runtime::{Fault, gather, is_planted};
 use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
@@ -41,7 +41,8 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
             "{path}: the version that was read is gone, its manifest is torn"
         )));
     }
-    let intervening = intervening(&newest, checked, &commit.change.transaction.uuid).await;
+    let known = commit.expected.take();
+    let intervening = intervening(&newest, known.as_ref(), checked, &commit.change.transaction.uuid).await;
     if intervening.is_err() && is_planted(Fault::CleanupForgetsPut) {
         commit.unanswered = None;
     }
@@ -100,15 +101,6 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
             Outcome::Incompatible(message) => return Err(Error::conflict(message)),
         }
     }
-    if let Operation::Update(mine) = &mine.operation
-        && !is_planted(Fault::SharedKeysAreOverlooked)
-    {
-        let written: Vec<&[Fragment]> = key_checks.iter().map(|(_, fragments)| *fragments).collect();
-        let shared = commit.inserted_keys.shared(&newest, mine, &written, &change.uploads).await?;
-        if let Some((message, _)) = shared.and_then(|at| key_checks.into_iter().nth(at)) {
-            return Err(Error::retryable_conflict(message));
-        }
-    }
     debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
     let durability = commit.options.durability;
     let (files, uploads) = match &mut mine.operation {
@@ -135,7 +127,28 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     change.files.extend(files);
     change.uploads.extend(uploads);
     change.affected = Some(affected);
-    Ok(None)
+    if key_checks.is_empty() || is_planted(Fault::SharedKeysAreOverlooked) {
+        return Ok(None);
+    }
+    let is_known = change.columns.is_none() && change.in_place.is_none() && intervening.len() <= FEW_VERSIONS;
+    let file = is_known.then(|| attempt::file_ahead(&newest, &change.transaction)).flatten();
+    // On its way while keys are read; one that is not written now is written by the attempt.
+    let write = async {
+        let file = file.as_ref()?;
+        probe::create(&newest.store, newest.session(), &file.path, &file.bytes, durability).await.ok()
+    };
+    let written: Vec<&[Fragment]> = key_checks.iter().map(|(_, fragments)| *fragments).collect();
+    let (keys, transaction) = (&mut commit.inserted_keys, &change.transaction);
+    let (shared, is_written) =
+        futures::join!(keys.shared(&newest, transaction, &written, &change.uploads), write);
+    if let (Some(true), Some(file)) = (is_written, file) {
+        commit.transaction_files.push(file.path.clone());
+        commit.written_transaction = Some(file);
+    }
+    match shared?.and_then(|at| key_checks.into_iter().nth(at)) {
+        Some((message, _)) => Err(Error::retryable_conflict(message)),
+        None => Ok(None),
+    }
 }
 
 /// The version after `checked` that this very transaction made.
@@ -144,7 +157,7 @@ pub(super) async fn find_own(
     checked: Version,
     mine: &Transaction,
 ) -> Result<Option<Arc<Snapshot>>> {
-    Ok(own(&intervening(newest, checked, &mine.uuid).await?))
+    Ok(own(&intervening(newest, None, checked, &mine.uuid).await?))
 }
 
 /// The one of some versions that this very transaction made.
@@ -155,13 +168,20 @@ fn own(intervening: &[Intervening]) -> Option<Arc<Snapshot>> {
     intervening.iter().find(|version| version.is_own)?.snapshot.clone()
 }
 
-/// Versions after `checked` up to `newest` with their transactions, ascending; `mine` is the own transaction's uuid.
-async fn intervening(newest: &Arc<Snapshot>, checked: Version, mine: &str) -> Result<Vec<Intervening>> {
+/// Versions after `checked` up to `newest` with their transactions, ascending. `known` may be one of them, `mine` is the own
+/// transaction's uuid.
+async fn intervening(
+    newest: &Arc<Snapshot>,
+    known: Option<&Arc<Snapshot>>,
+    checked: Version,
+    mine: &str,
+) -> Result<Vec<Intervening>> {
     let versions = checked.0.saturating_add(1)..=newest.version().0;
     let loads = versions.map(|version| {
         let load = async move {
-            let snapshot = if version == newest.version().0 {
-                Arc::clone(newest)
+            let read = [Some(newest), known].into_iter().flatten().find(|read| read.version().0 == version);
+            let snapshot = if let Some(read) = read {
+                Arc::clone(read)
             } else {
                 let at = Located { version: Version(version), scheme: newest.source().scheme };
                 match load::load(&newest.store, newest.session(), at).await {

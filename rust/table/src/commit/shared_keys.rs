@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pennon_core::manifest::Fragment;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
-use pennon_core::transaction::{KeyFilter, KeySet, Update};
+use pennon_core::transaction::{KeyFilter, KeySet, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, FieldId, Result};
 
 use crate::runtime::{blocking, each_concurrently, processors};
@@ -44,10 +44,11 @@ impl InsertedKeys {
     pub(super) async fn shared(
         &mut self,
         newest: &Arc<Snapshot>,
-        mine: &Update,
+        mine: &Transaction,
         others: &[&[Fragment]],
         uploads: &Uploads,
     ) -> Result<Option<usize>> {
+        let Operation::Update(mine) = &mine.operation else { return Ok(None) };
         let Some(keys) = mine.inserted_rows.as_ref().filter(|_| !others.is_empty()) else { return Ok(None) };
         let Some(fields) = fields(newest, &keys.fields) else { return Ok(Some(0)) };
         let is_counted = |fragment: &Fragment| fragment.physical_rows > 0 || fragment.files.is_empty();
