@@ -113,7 +113,8 @@ def _collect(expression: Any, sides: list[dict[int, str]], found: Keys) -> None:
                 continue
             is_bare = all(str(side.getClass().getSimpleName()) == "AttributeReference" for side in pair)
             same = [_without_casts(side) for side in (mine, other)]
-            is_exact = _attribute(same[0]) == key and _is_exact(*(str(s.dataType().simpleString()) for s in same))
+            is_column = str(same[0].getClass().getSimpleName()) == "AttributeReference"
+            is_exact = is_column and _is_exact(*(str(s.dataType().simpleString()) for s in same))
             found.add(
                 sides[0][key], sides[1][_attribute(other)] if is_bare else None, same[1] if is_exact else None
             )
@@ -131,10 +132,11 @@ def _is_exact(mine: str, other: str) -> bool:
 
 
 def _without_casts(expression: Any) -> Any:
-    """What is cast from one type of whole numbers to another one."""
+    """What is cast from one type of whole numbers to a wider one."""
     while str(expression.getClass().getSimpleName()) == "Cast":
         child = expression.child()
-        if not all(str(side.dataType().simpleString()) in _WHOLE for side in (expression, child)):
+        kinds = [str(side.dataType().simpleString()) for side in (child, expression)]
+        if not set(kinds) <= set(_WHOLE) or _WHOLE.index(kinds[0]) > _WHOLE.index(kinds[1]):
             break
         expression = child
     return expression

@@ -195,6 +195,9 @@ Appended = dict[str, Any]
     [
         # The cast of another value may be equal, and null is where it is safe.
         ("CAST(t.at AS DATE) = CAST(s.at AS DATE)", None, {"at": "2024-05-05 01:00:00"}, 2),
+        ("CAST(t.at AS DATE) = s.day", {"at": "s.day"}, {"at": "2024-05-05 01:00:00"}, 2),
+        ("t.name = s.id", {"name": "s.id", "at": "s.at"}, {"name": "008"}, 2),
+        ("CAST(t.id AS TINYINT) = s.id", None, {"id": 9}, 2),
         ("t.id <=> s.id", None, {"id": 5}, 2),
         # The key that is inserted is not the one that is compared.
         ("t.id = s.id", {"id": "s.id * 10", "at": "s.at"}, {"id": 8}, 2),
@@ -228,10 +231,10 @@ def test_which_appends_are_conflicts(
     meanwhile(monkeypatch, lambda: lance.write_dataset(rows_of(appended), uri, mode="append"))
     run, runs = merge_attempt.MergeAttempt.run, list[int]()
     monkeypatch.setattr(merge_attempt.MergeAttempt, "run", lambda *given: (runs.append(1), run(*given))[1])
-    late = spark.sql("SELECT 8L id, 'x' name, 0.0D x, TIMESTAMP '2024-05-05 02:00:00+00:00' at, 7L other").alias(
-        "s"
+    late = spark.sql(
+        "SELECT 8L id, 'x' name, 0.0D x, TIMESTAMP '2024-05-05 02:00:00+00:00' at, 7L other, DATE '2024-05-05' day"
     )
-    merge = LanceTable.forPath(spark, uri).alias("t").merge(late, condition)
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(late.alias("s"), condition)
     if values is None:
         merge = merge.whenNotMatchedInsert(values={name: f"s.{name}" for name in ("id", "name", "x", "at")})
     else:

@@ -10,7 +10,7 @@ use super::attempt::{self, Basis, Published};
 use super::backoff::Backoff;
 use super::conclude::Look;
 use super::outcome::CommitOutcome;
-use super::progress::{Commit, FEW_VERSIONS};
+use super::progress::Commit;
 use super::{planted, probe, rebase, reconcile};
 use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
@@ -19,6 +19,9 @@ use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, VERSIONS, load};
 use crate::write::staged::{self, StagedChange, StagedFile};
 
+/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long that the
+/// next ones have come meanwhile, so that it looks again before it tries in vain.
+const FEW_VERSIONS: u64 = 1;
 /// How often one attempt looks for the newest version, at most.
 const MAX_LOOKS: usize = 8;
 
@@ -106,12 +109,12 @@ impl Commit<'_> {
         let looks_again = self.store.is_local() || self.has_attempted;
         let mut found = self.find_newest_and_write_ahead().await?;
         for look in 1..=MAX_LOOKS {
-            let behind =
-                usize::try_from(self.newest.version().0.saturating_sub(self.checked.0)).unwrap_or(usize::MAX);
-            if let Some(done) = self.catch_up().await? {
+            let behind = self.newest.version().0.saturating_sub(self.checked.0);
+            let is_last = behind <= FEW_VERSIONS || look == MAX_LOOKS || !looks_again;
+            if let Some(done) = self.catch_up(is_last).await? {
                 return Ok(Some((done, Ok(()))));
             }
-            if behind <= FEW_VERSIONS || look == MAX_LOOKS || !looks_again {
+            if is_last {
                 break;
             }
             found = self.look_again(found).await?;
@@ -169,8 +172,8 @@ impl Commit<'_> {
     }
 
     /// Checks the change against the versions since the one it was checked against, and carries it over to the newest. Gives
-    /// the version that the same transaction made before, if there is one.
-    async fn catch_up(&mut self) -> Result<Option<Arc<Snapshot>>> {
+    /// the version that the same transaction made before, if there is one. `is_last`: whether it is published next.
+    async fn catch_up(&mut self, is_last: bool) -> Result<Option<Arc<Snapshot>>> {
         if self.newest.version() <= self.checked {
             return Ok(None);
         }
@@ -185,7 +188,7 @@ impl Commit<'_> {
                 ))),
             };
         }
-        let done = reconcile::reconcile(self).await?;
+        let done = reconcile::reconcile(self, is_last).await?;
         self.checked = self.newest.version();
         Ok(done)
     }
@@ -247,7 +250,10 @@ impl Commit<'_> {
         self.since_look = Stopwatch::start();
         let next = Located { version: found.version.next(), ..found };
         let (newer, expected) = self.find(found, Some(next)).await?;
-        let found = newer.filter(|newer| newer.version > found.version).unwrap_or(found);
+        let mut found = newer.filter(|newer| newer.version > found.version).unwrap_or(found);
+        if let Some(read) = expected.as_ref().filter(|read| read.version() > found.version) {
+            found = locate::probe(&self.store, read.located()).await?;
+        }
         self.load_newest(found, expected).await?;
         Ok(found)
     }

@@ -15,10 +15,6 @@ use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedChange;
 
-/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long that the
-/// next ones have come meanwhile, so that it looks again before it tries in vain.
-pub(super) const FEW_VERSIONS: usize = 1;
-
 /// One commit.
 pub(super) struct Commit<'a> {
     pub(super) store: Arc<Store>,

@@ -9,7 +9,7 @@ use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 use tracing::debug;
 
-use super::progress::{Commit, FEW_VERSIONS};
+use super::progress::Commit;
 use super::{attempt, probe, rebase};
 use crate::runtime::{Fault, gather, is_planted};
 use crate::versions::Located;
@@ -30,8 +30,8 @@ struct Intervening {
 /// Checks the change against every version after `checked` and carries it over to the newest one.
 ///
 /// Gives the version that the same transaction made before, if there is one: that is looked for in all versions before
-/// anything else is said of any of them.
-pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snapshot>>> {
+/// anything else is said of any of them. `is_last`: whether the change is published next.
+pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<Option<Arc<Snapshot>>> {
     let (newest, checked) = (Arc::clone(&commit.newest), commit.checked);
     // A crash of the machine took the version that was read, and its numbers of fragments were given out again.
     let read = Located { version: checked, scheme: newest.source().scheme };
@@ -130,8 +130,8 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>) -> Result<Option<Arc<Snap
     if key_checks.is_empty() || is_planted(Fault::SharedKeysAreOverlooked) {
         return Ok(None);
     }
-    let is_known = change.columns.is_none() && change.in_place.is_none() && intervening.len() <= FEW_VERSIONS;
-    let file = is_known.then(|| attempt::file_ahead(&newest, &change.transaction)).flatten();
+    let is_known = change.columns.is_none() && change.in_place.is_none();
+    let file = (is_known && is_last).then(|| attempt::file_ahead(&newest, &change.transaction)).flatten();
     // On its way while keys are read; one that is not written now is written by the attempt.
     let write = async {
         let file = file.as_ref()?;
