@@ -225,7 +225,7 @@ def test_which_appends_are_conflicts(
 
     def rows_of(row: Appended) -> pa.Table:
         at = datetime.fromisoformat(f"{row.get('at', '2020-01-01 00:00:00')}+00:00")
-        return pa.Table.from_pylist([{"id": 1, "name": "", "x": 1.5, **row, "at": at}], schema)
+        return pa.Table.from_pylist([{"id": 1, "name": "0", "x": 1.5, **row, "at": at}], schema)
 
     pennon.write_dataset(rows_of({}), uri)
     meanwhile(monkeypatch, lambda: lance.write_dataset(rows_of(appended), uri, mode="append"))
