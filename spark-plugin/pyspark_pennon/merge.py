@@ -11,8 +11,8 @@ Where the source is small enough, Spark broadcasts it instead. The condition, th
 values are Spark's. A task writes whole rows, reads the columns that are not assigned from the table by address, and
 keeps the ids of rows. The keys of inserted rows are named in the transaction: of two merges that insert one key at
 a time, one is done again on the newest version, and joins only fragments that are new or have changed. So is a
-merge whose keys are in rows that others appended meanwhile; where rows match by a cast, an expression or `<=>`, one
-after every append.
+merge whose keys are in rows that others appended meanwhile; where rows match by a cast of a key or by `<=>`, it is
+done again after every append.
 """
 
 from __future__ import annotations
