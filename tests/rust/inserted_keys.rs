@@ -8,9 +8,7 @@ use arrow_array::{
 };
 use pennon_core::transaction::{KeyFilter, KeySet, Operation, key_hash};
 use pennon_table::ops::compact::CompactionOptions;
-use pennon_table::{
-    Dataset, DeleteOptions, MergeClauses, MergeOptions, UpdateOptions, WhenMatched, WriteMode,
-};
+use pennon_table::{Dataset, DeleteOptions, MergeOptions, UpdateOptions, WriteMode};
 
 use crate::support::*;
 
@@ -20,15 +18,6 @@ const MANY: i64 = 50_000;
 /// Joined once.
 fn once() -> MergeOptions {
     MergeOptions { conflict_retries: 0, ..MergeOptions::default() }
-}
-
-fn upsert(on: &[&str]) -> MergeClauses {
-    MergeClauses {
-        on: on.iter().map(|key| (*key).to_owned()).collect(),
-        when_matched: WhenMatched::UpdateAll,
-        insert: true,
-        ..MergeClauses::default()
-    }
 }
 
 /// The keys that the last merge named.

@@ -14,15 +14,6 @@ use pennon_table::{
 
 use crate::support::*;
 
-fn upsert() -> MergeClauses {
-    MergeClauses {
-        on: vec!["a".to_owned()],
-        when_matched: WhenMatched::UpdateAll,
-        insert: true,
-        ..MergeClauses::default()
-    }
-}
-
 /// Rows `a` with one name.
 fn named(values: impl IntoIterator<Item = i64>, name: &str) -> BatchReader {
     let values: Vec<i64> = values.into_iter().collect();
@@ -44,7 +35,7 @@ async fn rows_keep_their_ids_and_come_in_their_order() {
     let (_directory, uris) = uris("merge");
     for uri in &uris {
         let mut dataset = create_cut(uri, 0..10, 4).await;
-        let result = merge(&mut dataset, named([9, 42, 1, 41, 5], "new"), &upsert()).await.unwrap();
+        let result = merge(&mut dataset, named([9, 42, 1, 41, 5], "new"), &upsert(&["a"])).await.unwrap();
         assert_eq!(counts(result), (2, 3, 0));
         let found = by_id(&dataset).await;
         let expected = (0..10).chain([42, 41]).enumerate();
@@ -78,7 +69,7 @@ async fn concurrent_merges_of_one_key_insert_it_once() {
                     let keys = [100 + round, 1000 + 10 * round + writer];
                     let mut dataset = open(&uri).await;
                     let source = named(keys, &format!("w{writer}"));
-                    let result = dataset.merge_insert(source, &upsert(), &options).await.unwrap();
+                    let result = dataset.merge_insert(source, &upsert(&["a"]), &options).await.unwrap();
                     sum = (sum.0 + result.num_inserted_rows, sum.1 + result.num_updated_rows);
                 }
                 sum
@@ -103,23 +94,23 @@ async fn a_stale_merge_is_joined_again() {
     let (directory, [uri, _]) = uris("merge-stale");
     let stale = create(&uri, 0..6).await;
     let mut other = open(&uri).await;
-    merge(&mut other, named([50], "first"), &upsert()).await.unwrap();
+    merge(&mut other, named([50], "first"), &upsert(&["a"])).await.unwrap();
     other.delete("a = 2", DeleteOptions::default()).await.unwrap();
     // The key is there now, the other row is not any more.
     let mut dataset = stale.clone();
-    let result = merge(&mut dataset, named([50, 2], "second"), &upsert()).await.unwrap();
+    let result = merge(&mut dataset, named([50, 2], "second"), &upsert(&["a"])).await.unwrap();
     assert_eq!(counts(result), (1, 1, 0));
     assert_eq!((values(&dataset).await, dataset.version().0), (vec![0, 1, 2, 3, 4, 5, 50], 4));
     // An append may bring the same key.
     let mut stale = dataset.clone();
     append(&uri, [60]).await.unwrap();
-    assert_eq!(counts(merge(&mut stale, named([60], "third"), &upsert()).await.unwrap()), (0, 1, 0));
+    assert_eq!(counts(merge(&mut stale, named([60], "third"), &upsert(&["a"])).await.unwrap()), (0, 1, 0));
     // Without retries it is a conflict that leaves nothing.
     let mut stale = open(&uri).await;
     append(&uri, [70]).await.unwrap();
     let before = files(directory.path());
     let options = MergeOptions { conflict_retries: 0, ..MergeOptions::default() };
-    let error = stale.merge_insert(named([70], "fourth"), &upsert(), &options).await.unwrap_err();
+    let error = stale.merge_insert(named([70], "fourth"), &upsert(&["a"]), &options).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert_eq!(files(directory.path()), before);
     open(&uri).await.validate().await.unwrap();
@@ -135,7 +126,7 @@ async fn hardly_any_memory() {
         let clauses = MergeClauses {
             when_matched: WhenMatched::UpdateIf("source.a % 2 = 0 AND target.name LIKE 'n%'".to_owned()),
             when_unmatched_target: WhenUnmatchedTarget::DeleteIf("a < 100".to_owned()),
-            ..upsert()
+            ..upsert(&["a"])
         };
         // From the last to the first, half of them in the table.
         let source = || named((1500..4500).rev(), "merged");
@@ -166,7 +157,7 @@ async fn row_ids_are_keys() {
                 [("_rowid", Arc::new(UInt64Array::from(ids))), ("name", Arc::new(names))];
             reader(RecordBatch::try_from_iter(columns).unwrap())
         };
-        let update = MergeClauses { on: vec!["_rowid".to_owned()], insert: false, ..upsert() };
+        let update = MergeClauses { on: vec!["_rowid".to_owned()], insert: false, ..upsert(&["a"]) };
         // Ids of deleted rows and ids that never were match nothing.
         let source = by_row_id(vec![Some(8), Some(3), Some(0), Some(77), None]);
         assert_eq!(counts(merge(&mut dataset, source, &update).await.unwrap()), (0, 2, 0));
@@ -198,13 +189,13 @@ async fn failures_leave_nothing() {
         let batches = [Ok(batch(0..2)), Err(ArrowError::ComputeError("torn".to_owned()))];
         Box::new(RecordBatchIterator::new(batches, batch(0..1).schema()))
     };
-    let fail = MergeClauses { when_matched: WhenMatched::Fail, ..upsert() };
+    let fail = MergeClauses { when_matched: WhenMatched::Fail, ..upsert(&["a"]) };
     let nothing = MergeClauses { on: vec!["a".to_owned()], ..MergeClauses::default() };
-    let unknown = MergeClauses { on: vec!["zz".to_owned()], ..upsert() };
-    let both = MergeClauses { on: vec!["a".to_owned(), "_rowid".to_owned()], ..upsert() };
+    let unknown = MergeClauses { on: vec!["zz".to_owned()], ..upsert(&["a"]) };
+    let both = MergeClauses { on: vec!["a".to_owned(), "_rowid".to_owned()], ..upsert(&["a"]) };
     let cases = [
-        (failing(), upsert(), "torn"),
-        (rows([1, 1]), upsert(), "Ambiguous merge inserts are prohibited"),
+        (failing(), upsert(&["a"]), "torn"),
+        (rows([1, 1]), upsert(&["a"]), "Ambiguous merge inserts are prohibited"),
         (rows([9, 3]), fail, "found matching row with key values: a = 3"),
         (rows([1]), nothing, "not configured to change"),
         (rows([1]), unknown, "key column 'zz' does not exist"),
@@ -216,7 +207,7 @@ async fn failures_leave_nothing() {
         assert!(error.to_string().contains(text), "{error}");
         assert_eq!((files(directory.path()), dataset.version().0), (before.clone(), 1));
     }
-    let error = merge(&mut dataset, other("a", DataType::Utf8), &upsert()).await.unwrap_err();
+    let error = merge(&mut dataset, other("a", DataType::Utf8), &upsert(&["a"])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
 }
 
@@ -234,13 +225,14 @@ async fn null_where_none_may_be() {
     let names: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None]));
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 9]));
     let source = RecordBatch::try_from_iter([("a", keys), ("name", names)]).unwrap();
-    let error = merge(&mut dataset, reader(source.clone()), &upsert()).await.unwrap_err();
+    let error = merge(&mut dataset, reader(source.clone()), &upsert(&["a"])).await.unwrap_err();
     assert!(error.kind() == ErrorKind::SchemaMismatch && error.to_string().contains("name"), "{error}");
-    let error = merge(&mut dataset, reader(source.project(&[0]).unwrap()), &upsert()).await.unwrap_err();
+    let error =
+        merge(&mut dataset, reader(source.project(&[0]).unwrap()), &upsert(&["a"])).await.unwrap_err();
     assert!(error.to_string().contains("non-nullable and not provided"), "{error}");
     assert_eq!((files(directory.path()), dataset.version().0), (before, 1));
     // Where it is not written it does not matter.
-    let update = MergeClauses { insert: false, ..upsert() };
+    let update = MergeClauses { insert: false, ..upsert(&["a"]) };
     assert_eq!(counts(merge(&mut dataset, reader(source), &update).await.unwrap()), (0, 1, 0));
 }
 
@@ -265,14 +257,14 @@ async fn keys_are_found_by_an_index() {
     for use_index in [true, false] {
         let mut dataset = open(&uri).await;
         let options = MergeOptions { use_index, ..MergeOptions::default() };
-        let plan = dataset.explain_merge_insert(&upsert(), None, &options).await.unwrap();
+        let plan = dataset.explain_merge_insert(&upsert(&["a"]), None, &options).await.unwrap();
         let indices =
             "rows found by indices: a_idx (BTree), for 4 of 5 fragments, if the source has at most 40 rows";
         assert_eq!(plan.contains(indices), use_index, "{plan}");
         let decoded = |dataset: &Dataset| dataset.session().metrics().counters().rows_decoded;
         let before = decoded(&dataset);
         let source = named([5, 12_345, 39_999, 40_050, 50_000], "new");
-        let text = dataset.analyze_merge_insert(source, &upsert(), &options).await.unwrap();
+        let text = dataset.analyze_merge_insert(source, &upsert(&["a"]), &options).await.unwrap();
         assert_eq!(text.contains("rows found by indices"), use_index, "{text}");
         assert!(text.contains("num_inserted_rows=1, num_updated_rows=4, num_deleted_rows=0"), "{text}");
         counted.push(decoded(&dataset) - before);
@@ -280,10 +272,11 @@ async fn keys_are_found_by_an_index() {
             continue;
         }
         let many = named(0..100, "many");
-        let text = dataset.analyze_merge_insert(many, &upsert(), &MergeOptions::default()).await.unwrap();
+        let text =
+            dataset.analyze_merge_insert(many, &upsert(&["a"]), &MergeOptions::default()).await.unwrap();
         assert!(!text.contains("rows found by indices") && text.contains("num_updated_rows=100"), "{text}");
         let source = named([5, 12_345, 39_999, 40_050, 50_000], "new");
-        assert_eq!(counts(merge(&mut dataset, source, &upsert()).await.unwrap()), (1, 4, 0));
+        assert_eq!(counts(merge(&mut dataset, source, &upsert(&["a"])).await.unwrap()), (1, 4, 0));
         assert_eq!(dataset.count_rows(Some("name = 'new'")).await.unwrap(), 5);
         dataset.validate().await.unwrap();
     }

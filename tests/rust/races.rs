@@ -10,7 +10,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, Result};
 use pennon_core::ErrorKind;
-use pennon_table::{Dataset, DeleteOptions, MergeClauses, MergeOptions, WhenMatched, WriteMode};
+use pennon_table::{Dataset, DeleteOptions, MergeOptions, WriteMode};
 
 use crate::stores::{Behaving, Behaviour, Observed, Request, Verb, is_manifest};
 use crate::support::*;
@@ -122,13 +122,7 @@ async fn who_was_far_behind_looks_again_before_it_publishes() {
     let _busy = Behaving::register_with("busy", Busy { next: Mutex::new(later) }, objects);
     let mut dataset = open("memory://busy/table").await;
     assert_eq!(dataset.version().0, 1);
-    let clauses = MergeClauses {
-        on: vec!["a".to_owned()],
-        when_matched: WhenMatched::UpdateAll,
-        insert: true,
-        ..MergeClauses::default()
-    };
-    dataset.merge_insert(rows([3, 50]), &clauses, &MergeOptions::default()).await.unwrap();
+    dataset.merge_insert(rows([3, 50]), &upsert(&["a"]), &MergeOptions::default()).await.unwrap();
     assert_eq!(dataset.version().0, 13);
     assert_eq!(values(&dataset).await, (0..10).chain([50]).chain(100..111).collect::<Vec<_>>());
     // The second attempt reads the ten versions, then finds the eleventh, and not by trying to publish another one.

@@ -12,8 +12,8 @@ use pennon_core::{Result, RowAddress};
 use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::scan::ScanOptions;
 use pennon_table::{
-    BatchReader, CommitOptions, CreateOptions, Dataset, Durability, FindRows, OpenOptions,
-    TransactionOptions, WriteMode, WriteOptions,
+    BatchReader, CommitOptions, CreateOptions, Dataset, Durability, FindRows, MergeClauses, OpenOptions,
+    TransactionOptions, WhenMatched, WriteMode, WriteOptions,
 };
 
 /// Rows `a` with names `n<a>`.
@@ -88,6 +88,16 @@ pub async fn append(uri: &str, values: impl IntoIterator<Item = i64>) -> Result<
 
 pub async fn open(uri: &str) -> Dataset {
     Dataset::open(uri, options()).await.unwrap()
+}
+
+/// A merge that updates the rows with these keys and inserts the others.
+pub fn upsert(on: &[&str]) -> MergeClauses {
+    MergeClauses {
+        on: on.iter().map(|key| (*key).to_owned()).collect(),
+        when_matched: WhenMatched::UpdateAll,
+        insert: true,
+        ..MergeClauses::default()
+    }
 }
 
 /// A B-tree over a column, still to be built.

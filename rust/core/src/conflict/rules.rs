@@ -11,6 +11,7 @@
 //! | Merge without a column | CreateIndex of that column | the index is dropped | must be retried (`LOST`) |
 //! | CreateIndex that removes an index | Rewrite that writes it again under another uuid | the index stays | must be retried (`COV`) |
 //! | Update that names the keys it inserts | Append, or Update that names none | must be retried | only if one of the keys is in the rows they wrote (`KEY`, `DV`) |
+//! | the same | DataReplacement of a key column | both are kept | must be retried (`FK`) |
 //!
 //! The first two need what says where the rows went, and are retryable without it, see [`rebase`](super::rebase).
 
@@ -233,6 +234,7 @@ fn rows(mine: &Operation, theirs: &Operation) -> Verdict {
     unless_shared_key(keys, verdict)
 }
 
+/// The same without the keys.
 fn changed_rows(mine: &Operation, theirs: &Operation) -> Verdict {
     if let (Operation::Update(mine), Operation::Update(theirs)) = (mine, theirs)
         && share_rows(&mine.new_fragments, &theirs.new_fragments)

@@ -215,8 +215,7 @@ impl Commit<'_> {
         let (found, created, arrived) = futures::join!(self.find_newest(), write, uploads.arrive());
         match (created, file) {
             (Ok(true), Some(file)) => {
-                self.transaction_files.push(file.path.clone());
-                self.written_transaction = Some(file);
+                self.note_written_ahead(file);
             }
             (Err(error), _) if error.kind() == ErrorKind::Unsupported => return Err(error),
             // Perhaps it is there, perhaps an earlier call wrote it: the attempt writes it again if it has to.

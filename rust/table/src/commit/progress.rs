@@ -38,7 +38,7 @@ pub(super) struct Commit<'a> {
     pub(super) since_look: Stopwatch,
     /// The keys that the change inserts, once they were looked for in the rows of others.
     pub(super) inserted_keys: InsertedKeys,
-    /// The transaction file that was written before the first attempt.
+    /// The transaction file that was written last before it was needed.
     pub(super) written_transaction: Option<TransactionFile>,
     /// Transaction files of attempts, which only the committed one needs.
     pub(super) transaction_files: Vec<String>,
@@ -62,6 +62,12 @@ impl<'a> Commit<'a> {
             written_transaction: None,
             transaction_files: Vec::new(),
         }
+    }
+
+    /// Notes a transaction file that an attempt will need, or that is removed.
+    pub(super) fn note_written_ahead(&mut self, file: TransactionFile) {
+        self.transaction_files.push(file.path.clone());
+        self.written_transaction = Some(file);
     }
 
     /// The put of an attempt, whose answer is outstanding.

@@ -74,31 +74,29 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
             Some(schema) => conflict::check_with_columns(mine, schema, theirs, version),
             None => conflict::check(mine, theirs, version),
         };
-        let outcome = match outcome {
+        let has_same_fragments = match outcome {
+            Outcome::Compatible => false,
+            _ if is_planted(Fault::ConflictsAreIgnored) => false,
+            Outcome::Rebase => true,
             Outcome::UnlessSharedKey { message, needs_rebase } => {
                 key_checks.push((message, conflict::written_fragments(&theirs.operation)));
-                if needs_rebase { Outcome::Rebase } else { Outcome::Compatible }
-            }
-            outcome => outcome,
-        };
-        match outcome {
-            Outcome::Compatible | Outcome::UnlessSharedKey { .. } => {}
-            _ if is_planted(Fault::ConflictsAreIgnored) => {}
-            Outcome::Rebase if is_planted(Fault::RebaseIsSkipped) => {}
-            // Where its rows go was worked out for the fragments as they were.
-            Outcome::Rebase if change.reuse.is_some() => {
-                return Err(Error::retryable_conflict(format!(
-                    "Retryable commit conflict for version {version}: rows that were moved were changed meanwhile"
-                )));
-            }
-            Outcome::Rebase => {
-                needs_rebase = true;
-                if let (Operation::Rewrite(rewrite), Some(snapshot)) = (&theirs.operation, snapshot) {
-                    rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
-                }
+                needs_rebase
             }
             Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
             Outcome::Incompatible(message) => return Err(Error::conflict(message)),
+        };
+        if !has_same_fragments || is_planted(Fault::RebaseIsSkipped) {
+            continue;
+        }
+        // Where its rows go was worked out for the fragments as they were.
+        if change.reuse.is_some() {
+            return Err(Error::retryable_conflict(format!(
+                "Retryable commit conflict for version {version}: rows that were moved were changed meanwhile"
+            )));
+        }
+        needs_rebase = true;
+        if let (Operation::Rewrite(rewrite), Some(snapshot)) = (&theirs.operation, snapshot) {
+            rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
         }
     }
     debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
@@ -142,8 +140,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
     let (shared, is_written) =
         futures::join!(keys.shared(&newest, transaction, &written, &change.uploads), write);
     if let (Some(true), Some(file)) = (is_written, file) {
-        commit.transaction_files.push(file.path.clone());
-        commit.written_transaction = Some(file);
+        commit.note_written_ahead(file);
     }
     match shared?.and_then(|at| key_checks.into_iter().nth(at)) {
         Some((message, _)) => Err(Error::retryable_conflict(message)),

@@ -49,7 +49,7 @@ impl InsertedKeys {
         uploads: &Uploads,
     ) -> Result<Option<usize>> {
         let Operation::Update(mine) = &mine.operation else { return Ok(None) };
-        let Some(keys) = mine.inserted_rows.as_ref().filter(|_| !others.is_empty()) else { return Ok(None) };
+        let Some(keys) = &mine.inserted_rows else { return Ok(None) };
         let Some(fields) = fields(newest, &keys.fields) else { return Ok(Some(0)) };
         let is_counted = |fragment: &Fragment| fragment.physical_rows > 0 || fragment.files.is_empty();
         if let Some(at) = others.iter().position(|fragments| !fragments.iter().all(is_counted)) {
