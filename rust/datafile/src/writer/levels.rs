@@ -63,8 +63,13 @@ impl PageLevels {
                     && path.layers().take(at).any(|inner| has_nulls(&inner))
                     && path.layers().skip(at + 1).any(|outer| !outer.is_list && has_nulls(&outer))
             };
+            // Where a struct around it is null the reference takes it for a value if the layer cannot be null.
+            let is_in_null_struct = || {
+                let structs = path.layers().skip(at + 1).take_while(|outer| !outer.is_list);
+                structs.into_iter().any(|outer| has_nulls(&outer))
+            };
             let empties = layer.is_list && count(layer.empty) > 0;
-            let nulls = has_nulls(&layer) || (!empties && is_below_null());
+            let nulls = has_nulls(&layer) || is_in_null_struct() || (!empties && is_below_null());
             if nulls {
                 take(layer.null);
             }
@@ -154,6 +159,24 @@ mod tests {
         let page = levels(vec![1, 2, 3]);
         assert_eq!(page.layers, [Layer::NullableItem, Layer::NullAndEmptyList]);
         assert_eq!((page.visible, page.slots, page.null_slots, page.max_def), (1, 1, 1, 3));
+    }
+
+    #[test]
+    fn what_is_in_a_null_struct_may_be_null() {
+        let member = Field::new("m", DataType::Int32, true);
+        let inner = Field::new("inner", DataType::Struct(vec![member].into()), true);
+        let list = Field::new("l", DataType::List(Field::new("item", DataType::Int32, true).into()), true);
+        let paths = leaf_paths(&Field::new("s", DataType::Struct(vec![inner, list].into()), true));
+        // Canonical: 1 null member, 2 null inner struct, 3 null outer struct.
+        let levels = |def: Vec<u16>| PageLevels::new(&paths[0], 3, def.len(), None, Some(def));
+        let page = levels(vec![0, 3, 0]);
+        assert_eq!(page.layers, [Layer::NullableItem; 3]);
+        assert_eq!((page.slots, page.null_slots, page.def), (3, 1, Some(vec![0, 3, 0])));
+        let page = levels(vec![0, 2, 0]);
+        assert_eq!(page.layers, [Layer::NullableItem, Layer::NullableItem, Layer::AllValidItem]);
+        // Of a list in a null struct the items are not there: 1 null item, 2 null list, 3 empty list, 4 null struct.
+        let page = PageLevels::new(&paths[1], 2, 2, Some(vec![1, 1]), Some(vec![0, 4]));
+        assert_eq!(page.layers, [Layer::AllValidItem, Layer::NullableList, Layer::NullableItem]);
     }
 
     #[test]
