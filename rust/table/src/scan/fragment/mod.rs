@@ -6,20 +6,20 @@
 
 mod lineage;
 mod loaded;
+mod parts;
 mod prepare;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StructArray, new_null_array};
+use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, FieldId, Result};
-use pennon_datafile::container::is_packed;
 use pennon_datafile::statistics::ColumnStatistics;
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
 use roaring::RoaringBitmap;
@@ -229,35 +229,21 @@ impl FragmentReader {
         Ok(bytes)
     }
 
-    /// A struct whose members are in several files, or partly nowhere.
+    /// A field whose members are in several files, or partly nowhere.
     fn read_parts(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
-        if field.logical_type != LogicalType::Struct {
-            return Err(Error::unsupported(format!(
-                "fragment {}: the parts of field {} ({}) are in several data files",
-                self.fragment.id, field.name, field.logical_type
-            )));
-        }
-        let mut nulls: Option<NullBuffer> = None;
-        let mut children = Vec::with_capacity(field.children.len());
-        for child in &field.children {
-            // Read inside its parent, a member brings the parent's nulls along.
-            if matches!(self.location(child), FieldLocation::File(_)) {
-                let alone = Field { children: vec![child.clone()], ..field.clone() };
-                let array = self.read_one(&alone, ranges)?;
-                let parent = array.as_struct_opt().filter(|s| s.num_columns() == 1);
-                let parent =
-                    parent.ok_or_else(|| Error::internal(format!("field {} is no struct", field.name)))?;
-                nulls = nulls.or_else(|| parent.nulls().cloned());
-                children.push(Arc::clone(parent.column(0)));
-            } else {
-                children.push(self.read_one(child, ranges)?);
+        let mut arrays = Vec::new();
+        for file in 0..self.files.len() {
+            let is_here = |member: &Field| self.location(member) == FieldLocation::File(file);
+            if let Some(part) = parts::only(field, &is_here) {
+                arrays.extend(
+                    self.read_file(file, std::slice::from_ref(&part), ranges)?
+                        .pop()
+                        .map(|array| (part, array)),
+                );
             }
         }
-        let fields = field.children.iter().map(|c| Arc::new(c.to_arrow())).collect();
-        let array = StructArray::try_new(fields, children, nulls).map_err(|e| {
-            Error::corrupt(format!("fragment {}: field {}: {e}", self.fragment.id, field.name))
-        })?;
-        Ok(Arc::new(array))
+        let read: Vec<_> = arrays.iter().map(|(part, array)| (part, Arc::clone(array))).collect();
+        parts::combined(field, &read, array_rows(ranges)?).map_err(|e| e.in_fragment(self.fragment.id))
     }
 
     /// What is known of a leaf, given as its top-level field with only the members that lead to it.
@@ -285,7 +271,7 @@ impl FragmentReader {
     }
 
     fn location(&self, field: &Field) -> FieldLocation {
-        if field.is_leaf() || is_packed(field) || field.is_blob_v2() {
+        if parts::is_indivisible(field) {
             let file = self.fragment.files.iter().position(|f| f.column_of(field.id).is_some());
             return file.map_or(FieldLocation::Nowhere, FieldLocation::File);
         }
