@@ -15,10 +15,11 @@
 //! | thousands of values in a list | `long_lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
 //! | timestamps keep their fractions | `times.rs` |
+//! | an integer that does not fit its type is an error | `overflow.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
 //!
 //! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
-//! what can still fail are values (a division by zero, a text that is no number).
+//! what can still fail are values (an overflow, a division by zero, a text that is no number).
 
 mod condition;
 mod depth;
@@ -26,6 +27,7 @@ mod functions;
 mod lists;
 mod long_lists;
 mod nulls;
+mod overflow;
 mod parse;
 mod repeats;
 #[cfg(test)]
@@ -214,6 +216,7 @@ impl Expression {
         if let Wanted::Type(data_type) = wanted {
             expr = expr.cast_to(data_type, df_schema.as_ref()).map_err(fail)?;
         }
+        expr = overflow::fold(expr).map_err(fail)?;
         expr = lists::simplify(expr, &simplifier).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
         if let Some((list, column)) = list {
@@ -240,6 +243,7 @@ impl Expression {
             &ExecutionProps::new(),
             &PhysicalPlanningContext::default(),
         )?;
+        let physical = overflow::checked(physical, &input)?;
         let constant = match expr {
             Expr::Literal(ScalarValue::Boolean(value), _) => Some(value.unwrap_or(false)),
             Expr::Literal(ScalarValue::Null, _) => Some(false),
@@ -316,7 +320,7 @@ impl Expression {
 
     /// One value per row. The batch must hold [`Self::columns`], found by name.
     ///
-    /// Errors: `InvalidInput` when a value cannot be computed (division by zero, failed cast), `Internal` when
+    /// Errors: `InvalidInput` when a value cannot be computed (overflow, division by zero, failed cast), `Internal` when
     /// a column is missing.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let inner = &*self.inner;
@@ -395,7 +399,9 @@ fn planning_error(sql: &str, schema: &Schema, error: &DataFusionError) -> Error 
     Error::invalid_input(format!("Error resolving the expression {sql}: {}", plain(error)))
 }
 
-/// The message without DataFusion's backtrace.
+/// The message without DataFusion's backtrace, and without its address for reports of bugs.
 fn plain(error: &DataFusionError) -> String {
-    error.strip_backtrace()
+    let text = error.strip_backtrace();
+    let (message, _) = text.split_once(".\nThis issue was likely caused by a bug in").unwrap_or((&text, ""));
+    message.to_owned()
 }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use arrow_schema::Schema;
-use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, Ident, Visit, Visitor, visit_expressions_mut};
+use datafusion_sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Ident, Visit, Visitor, visit_expressions_mut,
+};
 use datafusion_sql::sqlparser::dialect::Dialect;
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
@@ -14,6 +16,9 @@ use super::repeats;
 
 /// Depth of nesting (parentheses, NOT, CASE ...) beyond which a text is refused.
 const NESTING: usize = 100;
+
+/// Digits of the fraction of a second in a timestamp that a value is cast to.
+const MICROSECONDS: u64 = 6;
 
 /// Back ticks quote names; both other quotes quote text, as the reference has it.
 #[derive(Debug)]
@@ -110,6 +115,10 @@ impl<'a> Text<'a> {
         let _ = visit_expressions_mut(&mut expr, |node| {
             match node {
                 Expr::Identifier(name) => resolve_side(name, schema),
+                // The precision of the reference; without one, DataFusion takes numbers for seconds.
+                Expr::Cast { data_type: DataType::Timestamp(precision @ None, _), .. } => {
+                    *precision = Some(MICROSECONDS);
+                }
                 Expr::CompoundIdentifier(path) => {
                     join_pair(path, schema);
                     if let Some(first) = path.first_mut() {

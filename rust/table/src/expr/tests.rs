@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use arrow_array::types::{Float64Type, Int32Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt64Type};
 use arrow_array::{
     BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array, Int64Array,
     LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
     TimestampSecondArray, UInt8Array, UInt64Array, cast::AsArray,
 };
 use arrow_buffer::NullBuffer;
-use arrow_schema::{Field, Fields};
+use arrow_schema::{Field, Fields, TimeUnit};
 use pennon_core::ErrorKind;
 
 use super::*;
@@ -290,6 +290,23 @@ fn times_keep_their_fractions() {
         let sql = sql.replace("{}", half);
         let filter = Expression::predicate(&sql, &batch.schema()).unwrap();
         assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+    }
+}
+
+#[test]
+fn numbers_are_cast_to_microseconds() {
+    let batch = batch();
+    for (sql, unit, first) in [
+        ("cast(Big as timestamp)", TimeUnit::Microsecond, 1_i64),
+        ("cast(id as timestamp)", TimeUnit::Microsecond, 1),
+        ("try_cast(Big as timestamp(3))", TimeUnit::Millisecond, 1),
+        ("cast(d as timestamp)", TimeUnit::Microsecond, 18629 * 86_400_000_000),
+        ("timestamp '1970-01-01 00:00:00.000000001'", TimeUnit::Nanosecond, 1),
+    ] {
+        let found = Expression::parse(sql, &batch.schema()).unwrap().evaluate(&batch).unwrap();
+        assert_eq!(found.data_type(), &DataType::Timestamp(unit, None), "{sql}");
+        let counted = arrow_cast::cast(&found, &DataType::Int64).unwrap();
+        assert_eq!(counted.as_primitive::<Int64Type>().value(1), first, "{sql}");
     }
 }
 
