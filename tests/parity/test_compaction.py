@@ -285,6 +285,37 @@ def test_indices_of_addresses(tmp_path: Path) -> None:
     assert_found(uri)
 
 
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+@pytest.mark.parametrize("change", ["update", "merge", "commit"])
+def test_values_that_change_in_place_after_moves(tmp_path: Path, kind: str, change: str) -> None:
+    """The entries name the fragments before the moves; what is changed are those after them."""
+    uri = str(tmp_path / "t")
+    values = pa.table({"id": range(200), "v": range(200), "other": range(200)})
+    lance.write_dataset(values, uri, max_rows_per_file=50, enable_stable_row_ids=False)
+    lance.dataset(uri).create_scalar_index("v", kind)
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=100, defer_index_remap=True)
+    table = pennon.dataset(uri)
+    if change == "update":
+        table.update({"v": "v + 1000"}, where="id = 5", mode="rewrite_columns")
+    elif change == "merge":
+        merge = table.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns")
+        merge.execute(pa.table({"id": [5], "v": [1005]}))
+    else:
+        fragment = table.get_fragments()[0]
+        changed, fields = fragment.update_columns(pa.table({"id": [5], "v": [1005]}), "id")
+        operation = pennon.LanceOperation.Update(updated_fragments=[changed], fields_modified=fields)
+        pennon.LanceDataset.commit(uri, operation, read_version=table.version)
+    for library in (pennon, lance):
+        found = library.dataset(uri)
+        for filter, ids in (("v = 5", []), ("v = 1005", [5]), ("v < 7", [0, 1, 2, 3, 4, 6]), ("v = 150", [150])):
+            assert found.to_table(filter=filter)["id"].to_pylist() == ids, (library, filter)
+    # The fragments that were left alone are found by the index as before.
+    assert (
+        f"v_idx ({'BTree' if kind == 'BTREE' else ''}"
+        in pennon.dataset(uri).scanner(filter="v = 150").explain_plan()
+    )
+
+
 def test_the_same_note_as_the_reference(tmp_path: Path) -> None:
     """The entry of `__lance_frag_reuse`, message by message, except its uuid and time."""
     entries = []

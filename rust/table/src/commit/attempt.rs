@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::lock::{self, Held};
 use super::{external, planted, probe};
+use crate::indices::followed;
 use crate::runtime::{self, Fault, blocking, is_planted};
 use crate::scan;
 use crate::session::{CommitOptions, CreateOptions, Session};
@@ -181,7 +182,7 @@ async fn next_manifest(
     let mut indices = Arc::default();
     if let Some(current) = current {
         current.manifest.writer_flags.check_writable()?;
-        indices = current.indices().await?;
+        indices = followed(current).await?;
     }
     let (file_name, encoded) = transaction_file(transaction, current.map(|current| current.as_ref()))?;
     let restored = match restored {

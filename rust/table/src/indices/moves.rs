@@ -9,6 +9,7 @@ use pennon_core::{Error, Result};
 use roaring::RoaringBitmap;
 
 use super::is_about_the_index;
+use crate::runtime::blocking;
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
@@ -43,6 +44,32 @@ impl Coverage {
             None => fragments & &self.live,
         }
     }
+}
+
+/// The entries of a version as the next one gets them: they cover the fragments that have the rows now, as the reference
+/// writes it, so that a change of these takes them out. As they are if the moves cannot be read.
+pub(crate) async fn followed(snapshot: &Arc<Snapshot>) -> Result<Arc<Vec<IndexMetadata>>> {
+    let entries = snapshot.indices().await?;
+    if !entries.iter().any(|entry| entry.name == FragmentReuse::NAME) {
+        return Ok(entries);
+    }
+    let snapshot = Arc::clone(snapshot);
+    blocking(move || {
+        let moves = match moves(&snapshot, &entries) {
+            Ok(Some(moves)) => moves,
+            Ok(None) => return Ok(entries),
+            Err(error) if is_about_the_index(&error) => return Ok(entries),
+            Err(error) => return Err(error),
+        };
+        let follow = |entry: &IndexMetadata| match &entry.fragments {
+            Some(fragments) if !entry.is_system() && moves.touch(fragments) => {
+                entry.with_fragments(moves.covered(fragments))
+            }
+            _ => Ok(entry.clone()),
+        };
+        entries.iter().map(follow).collect::<Result<Vec<_>>>().map(Arc::new)
+    })
+    .await
 }
 
 /// The moves that the entries of a version note; `None` if there are none. May block on the store.
