@@ -54,6 +54,39 @@ def test_metrics(uri: str, stable: bool, type: str, metric: str) -> None:
     same(table.to_table(nearest=nearest), expected, 2e-3 if type == "float16" else 1e-5)
 
 
+@pytest.mark.parametrize("kind", [{"index_type": "IVF_FLAT"}, {"index_type": "IVF_SQ"}])
+@pytest.mark.parametrize("factor", [1, 3])
+def test_a_lower_bound_of_refined_distances(uri: str, kind: dict[str, Any], factor: int) -> None:
+    """Nearer rows take no place among those that are refined."""
+    table = written(uri, column(vectors()))
+    table.create_index("vec", num_partitions=1, **kind)
+    asked = {"column": "vec", "q": vectors(1, seed=1)[0], "k": ROWS, "use_index": False}
+    ranked = table.to_table(nearest=asked)
+    distances = ranked["_distance"].to_pylist()
+    bounds = (distances[100], distances[200])
+    nearest = {**asked, "k": 10, "use_index": True, "distance_range": bounds, "refine_factor": factor}
+    found = table.to_table(nearest=nearest)
+    # An index that only estimates distances takes some for nearer than they are, and the other way round.
+    assert found.num_rows == 10 if kind["index_type"] == "IVF_FLAT" or factor == 3 else found.num_rows >= 7
+    assert set(found["id"].to_pylist()) <= set(ranked["id"].to_pylist()[100:200])
+    if kind["index_type"] == "IVF_FLAT":
+        assert found["id"].to_pylist() == ranked["id"].to_pylist()[100:110]
+
+
+@pytest.mark.parametrize("factor", [None, 1, 2])
+def test_lists_of_vectors_are_as_many_as_asked_for(uri: str, factor: int | None) -> None:
+    data = np.random.default_rng(0).normal(size=(100, 3, DIMENSION)).astype("f4")
+    lists = pa.array(data.tolist(), pa.list_(pa.list_(pa.float32(), DIMENSION)))
+    table = pennon.write_dataset(pa.table({"id": range(100), "vec": lists}), uri)
+    table.create_index("vec", "IVF_FLAT", metric="cosine", num_partitions=2)
+    asked = {"column": "vec", "q": data[3, :1], "metric": "cosine", "nprobes": 2, "refine_factor": factor}
+    assert table.to_table(nearest={**asked, "k": 50}).num_rows == 50
+    ranked = table.to_table(nearest={**asked, "k": 100, "use_index": False})
+    bounds = (ranked["_distance"].to_pylist()[20], None)
+    found = table.to_table(nearest={**asked, "k": 10, "distance_range": bounds})
+    assert found["id"].to_pylist() == ranked["id"].to_pylist()[20:30]
+
+
 def test_bits(uri: str) -> None:
     data = np.random.default_rng(0).integers(0, 256, (ROWS, DIMENSION), dtype="u1")
     table = written(uri, column(data))

@@ -30,7 +30,12 @@ const SYSTEM_NAMES: [&str; 2] = ["__lance_frag_reuse", "__lance_mem_wal"];
 impl IndexMetadata {
     /// Whether this is an entry that the format itself uses.
     pub fn is_system(&self) -> bool {
-        SYSTEM_NAMES.contains(&self.name.as_str())
+        Self::is_system_name(&self.name)
+    }
+
+    /// Whether the format itself uses entries of that name.
+    pub fn is_system_name(name: &str) -> bool {
+        SYSTEM_NAMES.contains(&name)
     }
 
     /// The version whose values it has: that which it says, unless whoever commits it read an older one. It may be built

@@ -4,7 +4,6 @@ use std::ops::{Add, Mul, Sub};
 
 #[cfg(target_arch = "x86_64")]
 use super::lane_sums;
-use super::simd::Kernel;
 
 /// Sums at once: the compiler may not change the order of one sum of floats.
 pub(super) const LANES: usize = 32;
@@ -140,16 +139,4 @@ fn total<T: Real>(mut sums: [T; LANES]) -> T {
     }
     let [sum, ..] = sums;
     sum
-}
-
-/// The inner product of two vectors.
-pub(super) struct Dot<'a>(pub(super) &'a [f32], pub(super) &'a [f32]);
-
-impl Kernel for Dot<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn run<const LANES: usize, const FUSED: bool>(self) -> f32 {
-        dot::<FUSED, f32>(self.0, self.1)
-    }
 }

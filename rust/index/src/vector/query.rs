@@ -195,7 +195,7 @@ impl<T: Real> Comparison<T> for Squares {
     }
 }
 
-struct Product;
+pub(super) struct Product;
 
 impl<T: Real> Comparison<T> for Product {
     #[inline(always)]

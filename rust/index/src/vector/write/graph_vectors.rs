@@ -5,9 +5,9 @@ use pennon_core::Result;
 
 use crate::vector::graph::NodeDistances;
 use crate::vector::matrix::Values;
-use crate::vector::query::{Bits, Squares, fill_distances};
+use crate::vector::query::{Bits, Product, Squares, fill_distances};
 use crate::vector::storage::{CodeSquares, Codes, Quantizer};
-use crate::vector::{Metric, VectorModel, kernels, simd};
+use crate::vector::{Metric, VectorModel};
 
 /// The vectors that codes stand for, or the codes where they are as good.
 pub(super) struct GraphVectors {
@@ -40,27 +40,19 @@ impl GraphVectors {
         Ok(Self { vectors, dimension: model.dimension(), metric })
     }
 
-    /// The distance of two neighbors as files have it.
-    pub(super) fn stored(&self, a: u32, b: u32) -> f32 {
-        match &self.vectors {
-            Vectors::Floats(floats) if self.metric == Metric::Dot => {
-                1.0 - simd::run(kernels::Dot(self.vector(floats, a), self.vector(floats, b)))
-            }
-            _ => self.between(a, b),
-        }
-    }
-
     fn vector<'a, T>(&self, elements: &'a [T], node: u32) -> &'a [T] {
         let start = node as usize * self.dimension;
         elements.get(start..start + self.dimension).unwrap_or_default()
     }
 }
 
-/// By the inner product a vector is not nearest to itself: neighbors are those by distance for all metrics.
 impl NodeDistances for &GraphVectors {
     fn fill(&self, from: u32, nodes: &[u32], to: &mut [f32]) {
         match &self.vectors {
             Vectors::Bits(bytes) => fill_distances(bytes, nodes, self.vector(bytes, from), to, Bits),
+            Vectors::Floats(floats) if self.metric == Metric::Dot => {
+                fill_distances(floats, nodes, self.vector(floats, from), to, Product);
+            }
             Vectors::Floats(floats) => fill_distances(floats, nodes, self.vector(floats, from), to, Squares),
             Vectors::Codes(codes, scale) => {
                 fill_distances(codes, nodes, self.vector(codes, from), to, CodeSquares(*scale));

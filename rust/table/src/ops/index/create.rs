@@ -82,7 +82,8 @@ impl Dataset {
         Ok((field, name, replaced))
     }
 
-    /// The name of a new index over a field, and the entries that it replaces. Errors: `AlreadyExists`.
+    /// The name of a new index over a field, and the entries that it replaces. Errors: `AlreadyExists`; `InvalidInput` for
+    /// a name that the format uses.
     pub(super) async fn check_name(
         &self,
         field: &Field,
@@ -99,6 +100,11 @@ impl Dataset {
             Ok(entry.fields != [field.id] || kind_of(&IndexParts::of(entry)?).0 != kind)
         };
         let name = match name {
+            Some(name) if IndexMetadata::is_system_name(name) => {
+                return Err(Error::invalid_input(format!(
+                    "an index cannot be named '{name}': the format uses that name itself"
+                )));
+            }
             Some(name) => name.to_owned(),
             None => {
                 // A name of its own next to an index of another kind.

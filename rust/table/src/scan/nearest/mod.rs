@@ -204,7 +204,9 @@ impl NearestPlan {
 
     /// The index that is searched, and the fragments of the search that it covers.
     async fn index_of(&self, search: &Search) -> Result<Option<(Arc<VectorSearch>, RoaringBitmap)>> {
-        if !self.nearest.use_index || self.snapshot.manifest.index_section.is_none() {
+        // The distance of a list is none of its vectors': which are too near, only all of them tell.
+        let is_bounded_list = search.is_list && search.range.lower.is_some();
+        if !self.nearest.use_index || is_bounded_list || self.snapshot.manifest.index_section.is_none() {
             return Ok(None);
         }
         let entries = self.snapshot.indices().await?;
@@ -220,15 +222,21 @@ impl NearestPlan {
     }
 
     fn request(&self, search: &Search, allowed: AllowedRows) -> IndexRequest {
-        let times = self.nearest.refine_factor.and_then(|times| usize::try_from(times).ok());
-        let times = times.unwrap_or(if search.is_list { REFINED_LISTS } else { 1 });
+        let factor =
+            self.nearest.refine_factor.map_or(1, |times| usize::try_from(times).unwrap_or(usize::MAX));
+        // An index finds vectors, of which a list has several.
+        let times = factor.saturating_mul(if search.is_list { REFINED_LISTS } else { 1 });
         let is_refined = self.nearest.refine_factor.is_some() || search.is_list;
         IndexRequest {
             rows: search.k.saturating_mul(times),
             probes: self.nearest.probes,
             ef: self.nearest.ef,
-            // Distances that are computed again decide then.
-            range: if is_refined { DistanceRange::default() } else { search.range },
+            // Distances that are computed again decide then; nearer ones than are wanted take nobody's place.
+            range: match is_refined {
+                true if search.is_list => DistanceRange::default(),
+                true => DistanceRange { upper: None, ..search.range },
+                false => search.range,
+            },
             allowed,
         }
     }

@@ -2,12 +2,32 @@
 //!
 //! Defaults and texts of errors are those of the reference.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
 use arrow_array::{Array, FixedSizeListArray};
+use arrow_cast::cast;
 use arrow_schema::DataType;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 use pennon_index::{Metric, VectorIndexKind};
 use uuid::Uuid;
+
+/// Errors: `InvalidInput` if there is no vector, or one with null, NaN or an infinite element.
+fn check_numbers(name: &str, vectors: &FixedSizeListArray) -> Result<()> {
+    if vectors.is_empty() {
+        return Err(Error::invalid_input(format!("{name} has no vector, expected at least one")));
+    }
+    let elements = cast(vectors.values(), &DataType::Float64)
+        .map_err(|e| Error::invalid_input(format!("{name} must have numbers: {e}")))?;
+    let is_number = |element: Option<f64>| element.is_some_and(f64::is_finite);
+    match elements.as_primitive::<Float64Type>().iter().find(|element| !is_number(*element)) {
+        Some(found) => Err(Error::invalid_input(format!(
+            "{name} has the element {}, expected finite numbers",
+            found.map_or_else(|| "null".to_owned(), |found| found.to_string())
+        ))),
+        None => Ok(()),
+    }
+}
 
 /// Partitions at most, if their number is not given.
 const MOST_PARTITIONS: u64 = 4096;
@@ -124,8 +144,10 @@ impl VectorParameters {
             }
             _ => Ok(()),
         };
-        of_dimension("ivf_centroids", &self.centroids)?;
-        of_dimension("pq_codebook", &self.codebook)?;
+        for (name, vectors) in [("ivf_centroids", &self.centroids), ("pq_codebook", &self.codebook)] {
+            of_dimension(name, vectors)?;
+            vectors.as_ref().map_or(Ok(()), |vectors| check_numbers(name, vectors))?;
+        }
         if let (Some(centroids), Some(partitions)) = (&self.centroids, self.num_partitions)
             && usize::try_from(partitions) != Ok(centroids.len())
         {
