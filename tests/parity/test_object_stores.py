@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,18 @@ def test_the_reference_completes_what_we_began(cloud: Cloud) -> None:
         stop_after(table, before + 1, step)
         assert step in values(lance.dataset(table.uri, storage_options=table.storage_options))
         assert both(table.uri, table.storage_options) == list(range(2, step + 1))
+
+
+@pytest.mark.parametrize("filter", [None, "a > 1"])
+def test_a_version_that_is_removed_while_it_is_read(cloud: Cloud, filter: str | None) -> None:
+    uri, options = f"s3://{BUCKET}/removed/{filter is None}", cloud.storage_options
+    table = pennon.write_dataset(rows(1, 2, 3), uri, storage_options=options)
+    table.delete("a = 1")
+    old = pennon.dataset(uri, storage_options=options, session=pennon.Session())
+    table.insert(rows(4), mode="overwrite")
+    table.cleanup_old_versions(timedelta(0))
+    with pytest.raises(pennon.NotFoundError, match=r"Version 2 was cleaned up .* a file of it is gone"):
+        old.to_table(filter=filter)
 
 
 def test_few_rows_of_a_local_clone(cloud: Cloud, tmp_path: Path) -> None:

@@ -56,6 +56,33 @@ def test_everything_old_goes(history: pennon.LanceDataset, uri: str) -> None:
     pennon.dataset(uri).validate()
 
 
+@pytest.mark.parametrize("read", ["to_table", "count", "take", "changes", "delete"])
+def test_a_version_that_is_removed_while_it_is_read(history: pennon.LanceDataset, uri: str, read: str) -> None:
+    """The table is not damaged: the error says what would have kept the version."""
+    old = history.checkout_version(3)
+    del history
+    fresh = pennon.dataset(uri, version=3, session=pennon.Session())
+    pennon.dataset(uri).cleanup_old_versions(NOW)
+    reads = {
+        "to_table": lambda: fresh.to_table(),
+        "count": lambda: fresh.count_rows("id > 1"),
+        "take": lambda: fresh.take([0]),
+        "changes": lambda: fresh.changes(0, 3).read_all(),
+        "delete": lambda: fresh.delete("id = 4", conflict_retries=0),
+    }
+    with pytest.raises(pennon.NotFoundError, match=r"Version 3 was cleaned up .* longer older_than"):
+        reads[read]()
+    with pytest.raises(pennon.NotFoundError, match=r"Version 3 was cleaned up .* not found in"):
+        old.checkout_version(3)
+
+
+def test_a_file_that_is_missing_is_damage(history: pennon.LanceDataset, uri: str) -> None:
+    for path in Path(uri, "data").iterdir():
+        path.unlink()
+    with pytest.raises(pennon.CorruptError, match="the manifest refers to it"):
+        pennon.dataset(uri, session=pennon.Session()).to_table()
+
+
 def test_without_conditions_young_versions_stay(history: pennon.LanceDataset) -> None:
     assert history.cleanup_old_versions().old_versions == 0
     assert len(history.versions()) == 5

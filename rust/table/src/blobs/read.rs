@@ -163,7 +163,7 @@ impl<'a> BlobSources<'a> {
                 )));
             }
             let ranges: Vec<Range<u64>> = parts.iter().map(|(range, _)| range.clone()).collect();
-            let read = opened.source.read(&ranges).map_err(missing_is_corrupt)?;
+            let read = opened.source.read(&ranges).map_err(|error| self.snapshot.lost_blocking(error))?;
             for ((_, at), bytes) in parts.into_iter().zip(read) {
                 if let Some(slot) = found.get_mut(at) {
                     *slot = Some(bytes);
@@ -214,11 +214,12 @@ impl<'a> BlobSources<'a> {
             BlobFile::Separate(id) => {
                 let name = naming::blob_file_path(&data_file.path, *id);
                 let (store, path) = snapshot.locate("data", &name, data_file.base_id)?;
-                sealed(store.source(&path, None)).map_err(missing_is_corrupt)?
+                sealed(store.source(&path, None)).map_err(|error| snapshot.lost_blocking(error))?
             }
             BlobFile::Address(address) => source_at(address, snapshot.store.options())?,
         };
-        let size = source.size().map_err(missing_is_corrupt).at(|| source.name().to_owned())?;
+        let size =
+            source.size().map_err(|error| snapshot.lost_blocking(error)).at(|| source.name().to_owned())?;
         Ok(Opened { source, size })
     }
 

@@ -22,7 +22,6 @@ pub mod index;
 mod merge_columns;
 pub mod merge_insert;
 mod migrate;
-mod older;
 pub mod repair;
 mod restore;
 mod restore_rows;

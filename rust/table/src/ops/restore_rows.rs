@@ -35,7 +35,7 @@ impl Dataset {
     /// another one. The table is as before then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
-        let old = self.find_older(version).await?;
+        let old = self.find(version).await?;
         let mut base = self.clone();
         if old.version() > base.version() {
             // A version that does not know the rows cannot tell whether they are alive.
@@ -66,7 +66,7 @@ impl Dataset {
                 "rows of fragment {fragment} were changed by another writer since the repair was planned: repair again"
             )));
         }
-        let old = self.find_older(VersionRef::Number(version.0)).await?;
+        let old = self.find(VersionRef::Number(version.0)).await?;
         self.restore_rows_once(ids, &old).await.map(drop)
     }
 

@@ -327,6 +327,14 @@ impl Store {
         Ok(self.info(path).await?.is_some())
     }
 
+    /// [`Self::exists`], waiting on the calling thread: use it on a blocking one.
+    pub(crate) fn exists_blocking(&self, path: &str) -> Result<bool> {
+        match &self.backend {
+            Backend::Local(local) => Ok(local.info(path)?.is_some()),
+            Backend::Object(object) => object.exists_blocking(path)?.map_err(|e| self.object_error(path, e)),
+        }
+    }
+
     /// Names of the files directly in a directory, in no order; none if the directory is not there.
     #[instrument(level = "trace", skip_all, fields(path = self.full_path(directory)))]
     pub async fn list(&self, directory: &str) -> Result<Vec<String>> {

@@ -87,6 +87,11 @@ impl ObjectBackend {
         wait(self.immediate, self.get(path))
     }
 
+    /// Use it on a blocking thread.
+    pub(super) fn exists_blocking(&self, path: &str) -> Result<StoreResult<bool>> {
+        wait(self.immediate, async { Ok(self.info(path).await?.is_some()) })
+    }
+
     pub(super) async fn get_tail(&self, path: &str, length: u64) -> StoreResult<(Bytes, u64)> {
         let end = self.get_end(path, length, None).await?;
         Ok(end.map_or_else(Default::default, |end| (end.bytes, end.info.size)))

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::recent::KnownManifest;
 use super::snapshot::{ManifestSource, Snapshot};
-use super::{Located, locate};
+use super::{Located, locate, missing};
 use super::{TRANSACTIONS, count, external, manifest_path, recent};
 use crate::runtime::blocking;
 use crate::session::{EntryKind, Session};
@@ -267,7 +267,8 @@ pub(crate) async fn is_torn(store: &Store, at: Located) -> bool {
     store.get(&path).await.is_ok_and(|file| Tail::is_torn(&file))
 }
 
-/// Loads a version by number. `scheme` is a guess; the other one is tried too.
+/// Loads a version by number. `scheme` is a guess; the other one is tried too. Errors: `NotFound`, saying what would have
+/// kept it.
 pub(crate) async fn load_version(
     store: &Arc<Store>,
     session: &Arc<Session>,
@@ -278,7 +279,7 @@ pub(crate) async fn load_version(
     match load(store, session, Located { version, scheme }).await {
         Err(error) if error.is_not_found() && !version.is_detached() => {
             match load(store, session, Located { version, scheme: other }).await {
-                Err(second) if second.is_not_found() => Err(error),
+                Err(second) if second.is_not_found() => Err(missing::explain(store, version, error).await),
                 found => found,
             }
         }

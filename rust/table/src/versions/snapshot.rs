@@ -20,8 +20,8 @@ use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{Ahead, FileReader, deletion_file};
 use tokio::sync::OnceCell;
 
-use super::Located;
 use super::row_ids::{RowIds, VersionIndex};
+use super::{Located, missing};
 use crate::session::{EntryKind, Session};
 use crate::store::Store;
 
@@ -196,6 +196,10 @@ impl Snapshot {
         {
             bytes = store.check_seal(&path, file).await.and(bytes);
         }
+        if let Err(error) = bytes {
+            let is_there = error.is_not_found() && self.is_there().await;
+            bytes = Err(self.lost(error, is_there));
+        }
         self.decode_deletions(fragment, deletion, (&store, &path), bytes)
     }
 
@@ -213,6 +217,7 @@ impl Snapshot {
         {
             bytes = store.check_seal_blocking(&path, file).and(bytes);
         }
+        let bytes = bytes.map_err(|error| self.lost_blocking(error));
         self.decode_deletions(fragment, deletion, (&store, &path), bytes)
     }
 
@@ -225,7 +230,7 @@ impl Snapshot {
         bytes: Result<Bytes>,
     ) -> Result<Arc<DeletionVector>> {
         let decode = || {
-            let bytes = bytes.map_err(missing_is_corrupt)?;
+            let bytes = bytes?;
             let vector = match deletion.num_deleted_rows {
                 0 => deletion_file::decode_uncounted(deletion.file_type, &bytes, fragment.physical_rows)?,
                 rows => deletion_file::decode(deletion.file_type, &bytes, rows)?,
@@ -244,7 +249,8 @@ impl Snapshot {
         Ok(vector)
     }
 
-    /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file.
+    /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file, `NotFound` if it
+    /// is missing since the version was cleaned up.
     pub fn file_reader_blocking(&self, file: &DataFile) -> Result<Arc<FileReader>> {
         self.file_reader_ahead_blocking(file, Ahead::Metadata)
     }
@@ -267,9 +273,33 @@ impl Snapshot {
             return Ok(reader);
         }
         let reader = FileReader::open_ahead(store.source(&path, file.size), ahead);
-        let reader = Arc::new(reader.map_err(missing_is_corrupt)?);
+        let reader = Arc::new(reader.map_err(|error| self.lost_blocking(error))?);
         self.session.put(EntryKind::DataFile, &name, &reader, reader.memory_size() + name.len());
         Ok(reader)
+    }
+
+    /// Whether nobody has cleaned up this version; it is taken to be there if the store does not tell.
+    async fn is_there(&self) -> bool {
+        self.store.exists(&self.source.path).await.unwrap_or(true)
+    }
+
+    /// The error of a file of this version that could not be read: one that is not found is damage only while the version is
+    /// there.
+    fn lost(&self, error: Error, is_there: bool) -> Error {
+        match (error.is_not_found(), is_there) {
+            (false, _) => error,
+            (true, true) => missing_is_corrupt(error),
+            (true, false) => missing::cleaned_up(
+                self.version(),
+                &format!("it is being read, and a file of it is gone: {error}"),
+            ),
+        }
+    }
+
+    /// [`Self::lost`], waiting for the store on the calling thread.
+    pub(crate) fn lost_blocking(&self, error: Error) -> Error {
+        let is_there = error.is_not_found() && self.store.exists_blocking(&self.source.path).unwrap_or(true);
+        self.lost(error, is_there)
     }
 
     /// Store and path of a file, its base path taken into account (table format 11.4).

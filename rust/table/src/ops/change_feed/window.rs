@@ -8,9 +8,9 @@ use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::{FeedMode, FeedPoint};
 use crate::dataset::Dataset;
-use crate::ops::older::cleaned_up;
 use crate::versions::VersionRef;
 use crate::versions::load;
+use crate::versions::missing::cleaned_up;
 use crate::versions::resolve;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
@@ -127,7 +127,7 @@ async fn find(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot
             let snapshot = dataset.snapshot();
             resolve::as_of(&snapshot.store, snapshot.session(), time).await.map(Some)
         }
-        FeedPoint::Version(reference) => dataset.find_older(reference).await.map(Some),
+        FeedPoint::Version(reference) => dataset.find(reference).await.map(Some),
     }
 }
 
