@@ -71,6 +71,7 @@ class Writer:
         used = [self.first, *(e["start"] + e["count"] for e in self.journal.entries if e.get("count"))]
         self.next = max(used)
         self.extra = (f"e{self.number}", f"x{self.number}")
+        self.retention: int = given["retention"]
         self.clone: tuple[str, list[Any], int] | None = None
         self.done: Counter[str] = Counter()
 
@@ -298,7 +299,8 @@ class Writer:
     def side_cleanup(self, table: Any) -> None:
         """Of versions that are older than what was compared last."""
         _, age = self.checked()
-        table.cleanup_old_versions(timedelta(seconds=max(10, age + 6)), error_if_tagged_old_versions=False)
+        seconds = max(self.retention, age + 6)
+        table.cleanup_old_versions(timedelta(seconds=seconds), error_if_tagged_old_versions=False)
 
 
 def sorted_rows(table: Any) -> list[Any]:

@@ -38,6 +38,9 @@ READERS = 2
 # then on it may grow by so many MiB and descriptors.
 WARM, LONG_ENOUGH = 0.4, 120
 MORE_MEMORY, MORE_DESCRIPTORS = 64, 16
+# Seconds that a cleanup leaves versions: longer than whoever has read one works with it. A job of Spark may be the first
+# one of its driver, on a machine that has more to do.
+RETENTION, RETENTION_WITH_SPARK = 10, 120
 SALT = 7
 
 
@@ -86,6 +89,7 @@ class Writers:
             "home": str(self.home),
             "seed": self.seed,
             "incarnation": self.incarnations[at],
+            "retention": RETENTION_WITH_SPARK if "spark" in self.libraries else RETENTION,
         }
         # A group of its own: Spark is several processes.
         return subprocess.Popen(
