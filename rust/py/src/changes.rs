@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::arrow::{batch_to_py, schema_to_py};
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::reference::Reference;
 use crate::runtime::run;
 use crate::scan::Batches;
@@ -94,19 +95,19 @@ pub(crate) fn restore_rows(
 pub(crate) fn changes(
     py: Python<'_>,
     dataset: &Bound<'_, Dataset>,
-    request: ChangesRequest,
+    request: Given<ChangesRequest>,
 ) -> PyResult<Batches> {
-    let part = request.part.map(|(number, of)| FeedPart::new(number, of));
+    let part = request.0.part.map(|(number, of)| FeedPart::new(number, of));
     let options = FeedOptions {
-        columns: request.columns,
-        columns_of: request.columns_of.parse().map_err(|error| to_py(py, &error))?,
-        mode: request.mode.parse().map_err(|error| to_py(py, &error))?,
-        images: request.images.parse().map_err(|error| to_py(py, &error))?,
-        drop_unchanged: request.drop_unchanged,
+        columns: request.0.columns,
+        columns_of: request.0.columns_of.parse().map_err(|error| to_py(py, &error))?,
+        mode: request.0.mode.parse().map_err(|error| to_py(py, &error))?,
+        images: request.0.images.parse().map_err(|error| to_py(py, &error))?,
+        drop_unchanged: request.0.drop_unchanged,
         part: part.transpose().map_err(|error| to_py(py, &error))?,
     };
     let dataset = dataset.get().get(py)?;
-    let feed = run(py, dataset.changes(request.begin.into(), request.end.map(Into::into), &options))?;
+    let feed = run(py, dataset.changes(request.0.begin.into(), request.0.end.map(Into::into), &options))?;
     let schema = schema_to_py(py, feed.schema())?.unbind();
     Ok(Batches::new(schema, feed.stream()))
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::fragment::FragmentParts;
+use crate::given::Given;
 use crate::progress::run_observed;
 use crate::runtime::run;
 
@@ -125,10 +126,10 @@ fn result(parts: ResultParts) -> Result<RewriteResult> {
 pub(crate) fn compact(
     py: Python<'_>,
     dataset: &Dataset,
-    parts: OptionParts,
+    parts: Given<OptionParts>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Dataset, Metrics, State, State)> {
-    let (mut dataset, options) = (dataset.get(py)?, options(py, parts)?);
+    let (mut dataset, options) = (dataset.get(py)?, options(py, parts.0)?);
     let report = run_observed(py, dataset.compact(&options), progress)?;
     Ok((Dataset::wrap(dataset), report.metrics.into(), report.before.into(), report.after.into()))
 }
@@ -159,9 +160,9 @@ impl PlannedFragments {
 pub(crate) fn plan_compaction(
     py: Python<'_>,
     dataset: &Dataset,
-    parts: OptionParts,
+    parts: Given<OptionParts>,
 ) -> PyResult<Vec<PlannedFragments>> {
-    let (dataset, options) = (dataset.get(py)?, options(py, parts)?);
+    let (dataset, options) = (dataset.get(py)?, options(py, parts.0)?);
     let tasks = run(py, dataset.plan_compaction(&options))?;
     let fragments = |ids| PlannedFragments { manifest: Arc::clone(dataset.manifest()), ids };
     Ok(tasks.into_iter().map(fragments).collect())
@@ -173,9 +174,9 @@ pub(crate) fn compact_fragments(
     py: Python<'_>,
     dataset: &Dataset,
     fragments: Vec<u32>,
-    parts: OptionParts,
+    parts: Given<OptionParts>,
 ) -> PyResult<ResultParts> {
-    let (dataset, options) = (dataset.get(py)?, options(py, parts)?);
+    let (dataset, options) = (dataset.get(py)?, options(py, parts.0)?);
     let fragments: Vec<_> = fragments.into_iter().map(FragmentId).collect();
     let done = run(py, dataset.compact_fragments(&fragments, &options))?;
     let parts = |fragments: &[manifest::Fragment]| -> Vec<FragmentParts> {
@@ -190,9 +191,9 @@ pub(crate) fn commit_compaction(
     py: Python<'_>,
     dataset: &Dataset,
     results: Vec<ResultParts>,
-    parts: OptionParts,
+    parts: Given<OptionParts>,
 ) -> PyResult<(Dataset, Metrics)> {
-    let (mut dataset, options) = (dataset.get(py)?, options(py, parts)?);
+    let (mut dataset, options) = (dataset.get(py)?, options(py, parts.0)?);
     let results = results.into_iter().map(result).collect::<Result<Vec<_>>>();
     let results = results.map_err(|error| to_py(py, &error))?;
     let metrics = run(py, dataset.commit_compaction(results, &options))?;

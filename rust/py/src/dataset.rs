@@ -20,6 +20,7 @@ use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
 use crate::blob::Blob;
 use crate::error::to_py;
 use crate::fragment::{DataFileParts, Fragment, FragmentParts};
+use crate::given::Given;
 use crate::handle::Handle;
 use crate::lock;
 use crate::metrics::CountersParts;
@@ -139,22 +140,22 @@ impl Dataset {
 #[pymethods]
 impl Dataset {
     #[staticmethod]
-    fn open(py: Python<'_>, uri: &str, request: OpenRequest) -> PyResult<Self> {
+    fn open(py: Python<'_>, uri: &str, request: Given<OpenRequest>) -> PyResult<Self> {
         let defaults = CommitOptions::default();
         let options = OpenOptions {
-            version: request.version.map(|reference| reference.0),
-            asof: request.asof.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
+            version: request.0.version.map(|reference| reference.0),
+            asof: request.0.asof.map(|(seconds, nanos)| Timestamp { seconds, nanos }),
             connect: ConnectOptions {
-                storage_options: request.storage_options,
-                cache: request.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
-                session: request.session.map(|session| session.get().get(py)),
+                storage_options: request.0.storage_options,
+                cache: request.0.cache_bytes.map_or_else(CacheSizes::default, |bytes| CacheSizes { bytes }),
+                session: request.0.session.map(|session| session.get().get(py)),
                 ..ConnectOptions::default()
             },
             commit: CommitOptions {
-                durability: request.durability.parse().map_err(|error| to_py(py, &error))?,
-                max_retries: request.max_retries.unwrap_or(defaults.max_retries),
-                timeout: request.commit_timeout.unwrap_or(defaults.timeout),
-                lock: request.commit_lock.map(lock::from_py),
+                durability: request.0.durability.parse().map_err(|error| to_py(py, &error))?,
+                max_retries: request.0.max_retries.unwrap_or(defaults.max_retries),
+                timeout: request.0.commit_timeout.unwrap_or(defaults.timeout),
+                lock: request.0.commit_lock.map(lock::from_py),
             },
         };
         let dataset = run(py, pennon_table::Dataset::open(uri, options))?;
@@ -286,12 +287,12 @@ impl Dataset {
         Ok(Tags(Handle::new(self.get(py)?)))
     }
 
-    fn scan(&self, py: Python<'_>, request: ScanRequest) -> PyResult<Scan> {
-        Scan::plan(py, self.get(py)?, request)
+    fn scan(&self, py: Python<'_>, request: Given<ScanRequest>) -> PyResult<Scan> {
+        Scan::plan(py, self.get(py)?, request.0)
     }
 
-    fn take<'py>(&self, py: Python<'py>, request: TakeRequest) -> PyResult<Bound<'py, PyAny>> {
-        let (rows, options) = request.split().map_err(|error| to_py(py, &error))?;
+    fn take<'py>(&self, py: Python<'py>, request: Given<TakeRequest>) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, options) = request.0.split().map_err(|error| to_py(py, &error))?;
         let dataset = self.get(py)?;
         let batch = run(py, dataset.take(rows, &options))?;
         let schema = self.1.to_py(py, &batch.schema())?;
@@ -374,9 +375,9 @@ impl Dataset {
         Ok(())
     }
 
-    fn insert(&self, py: Python<'_>, reader: Input, request: WriteRequest) -> PyResult<()> {
+    fn insert(&self, py: Python<'_>, reader: Input, request: Given<WriteRequest>) -> PyResult<()> {
         let mut dataset = self.get(py)?;
-        let params = request.options(py, dataset.commit_options().clone())?;
+        let params = request.0.options(py, dataset.commit_options().clone())?;
         reader.run(py, |reader| dataset.insert(reader, params))?;
         self.0.set(dataset);
         Ok(())
@@ -433,10 +434,10 @@ impl Dataset {
         &self,
         py: Python<'_>,
         reader: Input,
-        request: WriteRequest,
+        request: Given<WriteRequest>,
     ) -> PyResult<Transaction> {
         let dataset = self.get(py)?;
-        let params = request.options(py, dataset.commit_options().clone())?;
+        let params = request.0.options(py, dataset.commit_options().clone())?;
         let transaction = reader.run(py, |reader| dataset.insert_uncommitted(reader, params))?;
         Transaction::wrap(py, transaction)
     }

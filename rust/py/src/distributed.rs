@@ -14,6 +14,7 @@ use pyo3::types::PyBytes;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::fragment::Fragment;
+use crate::given::Given;
 use crate::runtime::run;
 use crate::write::WriteRequest;
 
@@ -23,10 +24,10 @@ pub(crate) fn rewrite_fragments<'py>(
     py: Python<'py>,
     dataset: &Dataset,
     fragments: Vec<u32>,
-    request: WriteRequest,
+    request: Given<WriteRequest>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<Fragment>)> {
     let dataset = dataset.get(py)?;
-    let params = request.options(py, dataset.commit_options().clone())?;
+    let params = request.0.options(py, dataset.commit_options().clone())?;
     let fragments: Vec<_> = fragments.into_iter().map(FragmentId).collect();
     let written = run(py, dataset.rewrite_fragments(&fragments, &params))?;
     let bytes = PyBytes::new(py, &written.encode());
@@ -41,12 +42,12 @@ pub(crate) fn commit_new(
     written: Vec<PyBackedBytes>,
     schema: &Bound<'_, PyAny>,
     uuid: Option<String>,
-    request: WriteRequest,
+    request: Given<WriteRequest>,
 ) -> PyResult<Dataset> {
     let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
-    let mode = request.mode(py)?;
-    let config = request.config.clone();
-    let params = request.transaction_options(py)?;
+    let mode = request.0.mode(py)?;
+    let config = request.0.config.clone();
+    let params = request.0.transaction_options(py)?;
     let written = decode(&written).and_then(|parts| {
         let mut all = WrittenFragments::empty(&arrow, params.create.file_version)?;
         parts.into_iter().try_for_each(|part| all.extend(part))?;

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 
 use crate::caller::{Caller, run_answering};
 use crate::dataset::Dataset;
+use crate::given::Given;
 use crate::update::UpdateRequest;
 
 /// Deletes the rows that a function finds in a version: number of deleted rows and new version.
@@ -45,9 +46,9 @@ pub(crate) fn update_found(
     dataset: &Dataset,
     find: &Bound<'_, PyAny>,
     assignments: BTreeMap<String, String>,
-    request: UpdateRequest,
+    request: Given<UpdateRequest>,
 ) -> PyResult<(u64, Dataset)> {
-    let (mut dataset, options) = (dataset.get(py)?, request.options(py)?);
+    let (mut dataset, options) = (dataset.get(py)?, request.0.options(py)?);
     let assignments: Vec<_> = assignments.into_iter().collect();
     let update = move |find: Box<FindRows>| async move {
         let result = dataset.update_found(&*find, &assignments, options).await;

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::index::IndexParts;
 use crate::progress::run_staged;
 use crate::runtime::run;
@@ -153,11 +154,11 @@ impl From<SegmentStatistics> for StatisticsParts {
 pub(crate) fn create_index(
     py: Python<'_>,
     dataset: &Dataset,
-    request: IndexRequest,
+    request: Given<IndexRequest>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
-    let new = request.try_into().map_err(|error| to_py(py, &error))?;
+    let new = request.0.try_into().map_err(|error| to_py(py, &error))?;
     run_staged(py, dataset.create_index(new), progress)?;
     Ok(Dataset::wrap(dataset))
 }
@@ -168,12 +169,12 @@ pub(crate) fn create_index(
 pub(crate) fn create_index_segment(
     py: Python<'_>,
     dataset: &Dataset,
-    request: IndexRequest,
+    request: Given<IndexRequest>,
     fragments: Vec<u32>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<IndexParts> {
     let dataset = dataset.get(py)?;
-    let new = request.try_into().map_err(|error| to_py(py, &error))?;
+    let new = request.0.try_into().map_err(|error| to_py(py, &error))?;
     let fragments = fragments.into_iter().map(FragmentId).collect();
     let entry = run_staged(py, dataset.create_index_segment(new, fragments), progress)?;
     IndexParts::try_from(&entry).map_err(|error| to_py(py, &error))

@@ -13,6 +13,7 @@ use crate::arrow::Input;
 use crate::compaction::{self, OptionParts};
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::merge_insert::{Counts, counts};
 use crate::runtime::run;
 use crate::scan::Scan;
@@ -78,9 +79,9 @@ impl JobPlan {
 
     /// Divides the compaction of a version.
     #[staticmethod]
-    fn compaction(py: Python<'_>, dataset: &Dataset, parts: OptionParts) -> PyResult<Self> {
+    fn compaction(py: Python<'_>, dataset: &Dataset, parts: Given<OptionParts>) -> PyResult<Self> {
         let dataset = dataset.get(py)?;
-        let options = compaction::options(py, parts)?;
+        let options = compaction::options(py, parts.0)?;
         run(py, dataset.plan_compaction_job(options)).map(Self)
     }
 
@@ -91,12 +92,12 @@ impl JobPlan {
         uri: &str,
         schema: &Bound<'_, PyAny>,
         tasks: Option<usize>,
-        request: WriteRequest,
+        request: Given<WriteRequest>,
     ) -> PyResult<Self> {
         let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
-        let must_create = request.mode(py)? == WriteMode::Create;
-        let config = request.config.clone();
-        let create = request.transaction_options(py)?.create;
+        let must_create = request.0.mode(py)? == WriteMode::Create;
+        let config = request.0.config.clone();
+        let create = request.0.transaction_options(py)?.create;
         let plan = || {
             let empty = WrittenFragments::empty(&arrow, create.file_version)?;
             let table = NewTable { empty, create, must_create, config };
@@ -151,11 +152,11 @@ impl JobPlan {
         dataset: Option<&Dataset>,
         done: Vec<PyRef<'_, TaskResult>>,
         properties: BTreeMap<String, String>,
-        request: WriteRequest,
+        request: Given<WriteRequest>,
     ) -> PyResult<(u64, Option<Counts>, Option<verify::Parts>, Dataset)> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
         let properties: Metadata = properties.into_iter().collect();
-        let options: TransactionOptions = request.transaction_options(py)?;
+        let options: TransactionOptions = request.0.transaction_options(py)?;
         let report = run(py, self.0.commit(dataset.as_ref(), results(done), properties, options))?;
         let verified = report.verified.map(Into::into);
         Ok((report.num_rows, report.merged.map(counts), verified, Dataset::wrap(report.dataset)))
@@ -244,11 +245,11 @@ impl Task {
         dataset: Option<&Dataset>,
         reader: Input,
         all_rows: bool,
-        request: WriteRequest,
+        request: Given<WriteRequest>,
     ) -> PyResult<TaskResult> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
         let handle = dataset.as_ref().map(|dataset| dataset.commit_options().clone());
-        let options = request.options(py, handle.unwrap_or_default())?;
+        let options = request.0.options(py, handle.unwrap_or_default())?;
         let write = |reader| async {
             let reader = match &dataset {
                 Some(dataset) if all_rows => self.0.part_of(dataset, reader)?,

@@ -44,6 +44,7 @@ mod evolution;
 mod file;
 mod found;
 mod fragment;
+mod given;
 mod handle;
 mod index;
 mod indices;

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::runtime::run;
 use crate::transaction::Transaction;
 
@@ -80,9 +81,9 @@ pub(crate) fn merge_insert(
     py: Python<'_>,
     dataset: &Dataset,
     reader: Input,
-    request: MergeRequest,
+    request: Given<MergeRequest>,
 ) -> PyResult<(Counts, Dataset)> {
-    let (mut dataset, (clauses, options)) = (dataset.get(py)?, request.split(py)?);
+    let (mut dataset, (clauses, options)) = (dataset.get(py)?, request.0.split(py)?);
     let result = reader.run(py, |reader| dataset.merge_insert(reader, &clauses, &options))?;
     Ok((counts(result), Dataset::wrap(dataset)))
 }
@@ -93,9 +94,9 @@ pub(crate) fn merge_insert_uncommitted(
     py: Python<'_>,
     dataset: &Dataset,
     reader: Input,
-    request: MergeRequest,
+    request: Given<MergeRequest>,
 ) -> PyResult<(Counts, Transaction)> {
-    let (dataset, (clauses, options)) = (dataset.get(py)?, request.split(py)?);
+    let (dataset, (clauses, options)) = (dataset.get(py)?, request.0.split(py)?);
     let merge = |reader| dataset.merge_insert_uncommitted(reader, &clauses, &options);
     let (transaction, result) = reader.run(py, merge)?;
     Ok((counts(result), Transaction::wrap(py, transaction)?))
@@ -107,9 +108,9 @@ pub(crate) fn explain_merge_insert(
     py: Python<'_>,
     dataset: &Dataset,
     schema: Option<&Bound<'_, PyAny>>,
-    request: MergeRequest,
+    request: Given<MergeRequest>,
 ) -> PyResult<String> {
-    let (dataset, (clauses, options)) = (dataset.get(py)?, request.split(py)?);
+    let (dataset, (clauses, options)) = (dataset.get(py)?, request.0.split(py)?);
     let schema = schema.map(Schema::from_pyarrow_bound).transpose()?;
     run(py, dataset.explain_merge_insert(&clauses, schema.as_ref(), &options))
 }
@@ -120,8 +121,8 @@ pub(crate) fn analyze_merge_insert(
     py: Python<'_>,
     dataset: &Dataset,
     reader: Input,
-    request: MergeRequest,
+    request: Given<MergeRequest>,
 ) -> PyResult<String> {
-    let (dataset, (clauses, options)) = (dataset.get(py)?, request.split(py)?);
+    let (dataset, (clauses, options)) = (dataset.get(py)?, request.0.split(py)?);
     reader.run(py, |reader| dataset.analyze_merge_insert(reader, &clauses, &options))
 }

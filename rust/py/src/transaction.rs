@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::lock;
 use crate::operation::OperationParts;
 use crate::runtime::run;
@@ -116,14 +117,14 @@ pub(crate) fn commit(
     uri: &str,
     dataset: Option<&Dataset>,
     transaction: TransactionObject,
-    request: CommitRequest,
+    request: Given<CommitRequest>,
 ) -> PyResult<Dataset> {
-    let mode = match (request.detached, transaction.read_version) {
+    let mode = match (request.0.detached, transaction.read_version) {
         (true, _) => CommitMode::Detached,
         (false, None) => CommitMode::OnNewest,
         (false, Some(_)) => CommitMode::Rebase,
     };
-    let options = request.options(py, dataset)?;
+    let options = request.0.options(py, dataset)?;
     let transaction: Result<_> = transaction.try_into();
     let transaction = transaction.map_err(|error| to_py(py, &error))?;
     let handle = dataset.map(|dataset| dataset.get(py)).transpose()?;

@@ -13,6 +13,7 @@ use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
 use crate::fragment::FragmentParts;
+use crate::given::Given;
 use crate::runtime::run;
 
 /// How an update is done.
@@ -53,9 +54,9 @@ pub(crate) fn update(
     dataset: &Dataset,
     assignments: BTreeMap<String, String>,
     predicate: Option<&str>,
-    request: UpdateRequest,
+    request: Given<UpdateRequest>,
 ) -> PyResult<(u64, Dataset)> {
-    let (mut dataset, options) = (dataset.get(py)?, request.options(py)?);
+    let (mut dataset, options) = (dataset.get(py)?, request.0.options(py)?);
     let assignments: Vec<_> = assignments.into_iter().collect();
     let result = run(py, dataset.update(&assignments, predicate, options))?;
     Ok((result.num_rows_updated, Dataset::wrap(dataset)))
@@ -67,9 +68,9 @@ pub(crate) fn update_rows(
     py: Python<'_>,
     dataset: &Dataset,
     data: Input,
-    request: UpdateRequest,
+    request: Given<UpdateRequest>,
 ) -> PyResult<(u64, Dataset)> {
-    let (mut dataset, options) = (dataset.get(py)?, request.options(py)?);
+    let (mut dataset, options) = (dataset.get(py)?, request.0.options(py)?);
     let result = data.run(py, |data| dataset.update_rows(data, options))?;
     Ok((result.num_rows_updated, Dataset::wrap(dataset)))
 }

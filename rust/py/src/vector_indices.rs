@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use crate::arrow::ArrayElements;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::index::IndexParts;
 use crate::progress::run_staged;
 use crate::runtime::run;
@@ -158,11 +159,11 @@ pub(crate) fn vector_index_statistics(
 pub(crate) fn create_vector_index(
     py: Python<'_>,
     dataset: &Dataset,
-    request: VectorIndexRequest,
+    request: Given<VectorIndexRequest>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Dataset> {
     let mut dataset = dataset.get(py)?;
-    let new = request.try_into().map_err(|error| to_py(py, &error))?;
+    let new = request.0.try_into().map_err(|error| to_py(py, &error))?;
     run_staged(py, dataset.create_vector_index(new), progress)?;
     Ok(Dataset::wrap(dataset))
 }
@@ -173,12 +174,12 @@ pub(crate) fn create_vector_index(
 pub(crate) fn create_vector_index_segment(
     py: Python<'_>,
     dataset: &Dataset,
-    request: VectorIndexRequest,
+    request: Given<VectorIndexRequest>,
     fragments: Vec<u32>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<IndexParts> {
     let dataset = dataset.get(py)?;
-    let new = request.try_into().map_err(|error| to_py(py, &error))?;
+    let new = request.0.try_into().map_err(|error| to_py(py, &error))?;
     let fragments = fragments.into_iter().map(FragmentId).collect();
     let entry = run_staged(py, dataset.create_vector_index_segment(new, fragments), progress)?;
     IndexParts::try_from(&entry).map_err(|error| to_py(py, &error))
@@ -207,11 +208,11 @@ impl<'py> ModelParts<'py> {
 pub(crate) fn train_vector_index<'py>(
     py: Python<'py>,
     dataset: &Dataset,
-    request: VectorIndexRequest,
+    request: Given<VectorIndexRequest>,
     fragments: Option<Vec<u32>>,
 ) -> PyResult<Option<ModelParts<'py>>> {
     let dataset = dataset.get(py)?;
-    let new: NewVectorIndex = request.try_into().map_err(|error| to_py(py, &error))?;
+    let new: NewVectorIndex = request.0.try_into().map_err(|error| to_py(py, &error))?;
     let fragments = fragments.map(|ids| ids.into_iter().map(FragmentId).collect());
     let model = run(py, dataset.train_vector_index(&new, fragments))?;
     model.map(|model| ModelParts::of(py, &model)).transpose()

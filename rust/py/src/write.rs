@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use crate::arrow::Input;
 use crate::dataset::Dataset;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::lock;
 use crate::operation::BasePathParts;
 use crate::session::Session;
@@ -104,8 +105,13 @@ impl WriteRequest {
 
 /// Writes batches to a table and gives the version that has them.
 #[pyfunction]
-pub(crate) fn write(py: Python<'_>, reader: Input, uri: &str, request: WriteRequest) -> PyResult<Dataset> {
-    let params = request.options(py, CommitOptions::default())?;
+pub(crate) fn write(
+    py: Python<'_>,
+    reader: Input,
+    uri: &str,
+    request: Given<WriteRequest>,
+) -> PyResult<Dataset> {
+    let params = request.0.options(py, CommitOptions::default())?;
     reader.run(py, |reader| pennon_table::Dataset::write(reader, uri, params)).map(Dataset::wrap)
 }
 
@@ -115,9 +121,9 @@ pub(crate) fn write_uncommitted(
     py: Python<'_>,
     reader: Input,
     uri: &str,
-    request: WriteRequest,
+    request: Given<WriteRequest>,
 ) -> PyResult<Transaction> {
-    let params = request.options(py, CommitOptions::default())?;
+    let params = request.0.options(py, CommitOptions::default())?;
     let write = |reader| pennon_table::Dataset::write_uncommitted(uri, reader, params);
     let transaction = reader.run(py, write)?;
     Transaction::wrap(py, transaction)
