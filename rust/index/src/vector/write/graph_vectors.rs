@@ -61,6 +61,6 @@ impl NodeDistances for &GraphVectors {
     }
 
     fn are_those_of_searches(&self) -> bool {
-        matches!(self.metric, Metric::L2 | Metric::Hamming)
+        self.metric != Metric::Cosine
     }
 }
