@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -152,8 +153,43 @@ def test_a_table_of_another_format(name: str, tmp_path: Path) -> None:
         done = run(*call(name, tmp_path / path))
         assert (done.status, done.out) == (3, ""), done
         assert is_a_sentence(done.err), done.err
-        if (name, path) != ("inspect", "parquet/a.parquet"):
-            assert says in done.err
+        assert says in done.err
+
+
+def test_names_of_columns_do_nothing_to_a_terminal(uri: str) -> None:
+    data = pa.table({"a\x1b[2J\n": [1], "s": pa.array([{"b\x1b\n": 1}])})
+    table = pennon.write_dataset(data, uri)
+    for path in (uri, next(Path(table.uri, "data").iterdir())):
+        out = run("inspect", path).out
+        assert "\x1b" not in out
+        assert "\na\\x1b[2J\\n " in out
+
+
+def test_inspect_of_what_is_no_data_file(tmp_path: Path) -> None:
+    (tmp_path / "a.arrow").write_bytes(b"ARROW1 and more")
+    (tmp_path / "a.txt").write_text("text")
+    for name, says in {
+        "a.arrow": "{} is an Arrow file (`pennon import` reads it), not a data file",
+        "a.txt": "{} is a file, not a data file",
+        "none.lance": "Not found: {}",
+    }.items():
+        done = run("inspect", tmp_path / name)
+        assert (done.status, done.err) == (3, f"pennon: {says.format(tmp_path / name)}\n")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_that_are_no_text(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    done = run(*call(name, table.uri, file), "--color", "a\udcff")
+    assert (done.status, done.out, done.err) == (2, "", "pennon: the argument 'a\\udcff' is not UTF-8\n")
+
+
+def test_a_closed_output(table: pennon.LanceDataset) -> None:
+    """As a pipe that nobody reads."""
+    for arguments, status in ((["head", table.uri], 0), (["take", table.uri, "999"], 1), (["count", "nothing"], 3)):
+        command = shlex.join([sys.executable, "-m", "pennon", *arguments])
+        done = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", min(status, 1)), done
+        assert subprocess.run(["sh", "-c", f"{command} >&- 2>&- <&-"], check=False).returncode == status
 
 
 PINNED = [name for name in CALLS if "--as-of" in run(*CALLS[name][: len(name.split())], "--help").out]

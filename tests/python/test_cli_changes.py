@@ -56,6 +56,7 @@ def test_branches(table: pennon.LanceDataset) -> None:
     assert [(row["branch"], row["parent"], row["version"]) for row in found] == [("dev", "main", 2)]
     done = run("branch", "delete", table.uri, "dev")
     assert (done.status, "--yes" in done.err) == (2, True)
+    assert f"`pennon log {table.uri} --branch dev` shows them" in done.err
     assert run("branch", "delete", table.uri, "dev", "--yes").status == 3  # the tag refers to it
     run("tag", "delete", table.uri, "dev-tag")
     assert run("branch", "delete", table.uri, "dev", "--yes").out == "deleted branch dev (1 version)\n"
@@ -109,6 +110,9 @@ def test_indices(table: pennon.LanceDataset) -> None:
     assert (found["num_indexed_rows"], found["num_unindexed_rows"]) == (8, 0)
     assert "BTree" in run("index", "stats", table.uri, "id_idx").out
     assert run("index", "create", table.uri, "nothing").status == 3
+    done = run("index", "create", table.uri, "id")
+    assert (done.status, done.err) == (3, f"pennon: {table.uri} has an index id_idx: --replace replaces it\n")
+    assert run("index", "create", table.uri, "id", "--replace").out == "version 7: index id_idx\n"
     assert run("index", "create", table.uri, "id", "--type", "NOTHING").status == 3
     assert run("index", "drop", table.uri, "id_idx").status == 0
     assert run("index", "drop", table.uri, "id_idx").status == 3
@@ -140,12 +144,14 @@ def test_vacuum(table: pennon.LanceDataset) -> None:
     run("compact", table.uri)
     files = {path for path in Path(table.uri).rglob("*") if path.is_file()}
     assert run("vacuum", table.uri, "--dry-run").out == "would remove 0 versions: 0 B\n"
+    done = run("vacuum", table.uri)
+    assert (done.status, done.out, done.err) == (0, "removed 0 versions: 0 B\n", "")
     announced = run("vacuum", table.uri, "--older-than", 0, "--dry-run", "--format", "json").json[0]
     listed = run("vacuum", table.uri, "--older-than", 0, "--dry-run", "--files", "--format", "json").json
     assert sum(row["size_bytes"] for row in listed) == announced["bytes_removed"] > 0
     done = run("vacuum", table.uri, "--older-than", "0")
     assert (done.status, done.out) == (2, "")
-    assert "Nobody can be asked: --yes does it" in done.err
+    assert "Nobody can be asked: --yes does it, --dry-run shows it" in done.err
     assert {path for path in Path(table.uri).rglob("*") if path.is_file()} == files
     done = run("vacuum", table.uri, "--older-than", "0s", "--yes", "--format", "json")
     assert done.json == [announced]

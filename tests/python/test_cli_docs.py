@@ -48,7 +48,7 @@ def printed(command: str) -> str:
     assert program == "pennon"
     done = run(*arguments)
     assert (done.status, done.err) == (0, ""), (command, done.err)
-    return "\n".join(line.rstrip().replace(f"{Path.cwd()}/", "") for line in done.lines) + "\n"
+    return "\n".join(line.rstrip() for line in done.lines) + "\n"
 
 
 def test_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

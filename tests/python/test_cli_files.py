@@ -99,6 +99,66 @@ def test_nested_values_and_bytes(tmp_path: Path) -> None:
     assert pa.ipc.open_file(tmp_path / "n.arrow").read_all() == NESTED
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+def test_bytes_come_back(tmp_path: Path, form: str) -> None:
+    """Text has them as base64; blobs are written as bytes."""
+    raw = [b"\xff\x00", None, b"", b"YWI="]
+    columns = {
+        "id": pa.array(range(4)),
+        "raw": pa.array(raw, pa.binary()),
+        "large": pa.array(raw, pa.large_binary()),
+        "fixed": pa.array([b"ab", b"\xff\x00", None, b"YQ"], pa.binary(2)),
+        "file": pennon.blob_array(raw),
+    }
+    if form != "csv":
+        columns["list"] = pa.array([raw, [], None, [b"a"]], pa.list_(pa.binary()))
+        columns["struct"] = pa.array([{"x": value} for value in raw[:3]] + [None], pa.struct({"x": pa.binary()}))
+    table = pennon.write_dataset(pa.table(columns), tmp_path / "t")
+    expected = table.to_table(blob_handling="all_binary")
+    file = tmp_path / f"rows.{form}"
+    assert run("export", table.uri, file).status == 0
+    for mode, rows in (("append", 8), ("overwrite", 4)):
+        done = run("import", table.uri, file, "--mode", mode)
+        assert (done.status, done.err) == (0, "")
+        found = pennon.dataset(table.uri).to_table(blob_handling="all_binary")
+        assert found.num_rows == rows
+        assert found.slice(rows - 4).to_pylist() == expected.to_pylist()
+    if form in ("csv", "jsonl"):
+        # What is bytes in the first file is bytes in the others.
+        run("export", table.uri, tmp_path / "first.arrow")
+        assert run("import", tmp_path / "both", tmp_path / "first.arrow", file).status == 0
+        assert pennon.dataset(tmp_path / "both").to_table()["raw"].to_pylist() == raw * 2
+
+
+def test_base64_that_looks_like_a_number(tmp_path: Path) -> None:
+    table = pennon.write_dataset({"raw": pa.array([b"\xd7\x6d\xf8"])}, tmp_path / "t")
+    run("export", table.uri, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == '"raw"\n"1234"\n'
+    (tmp_path / "a.csv").write_text("raw\n1234\n")
+    run("import", table.uri, tmp_path / "a.csv", "--mode", "overwrite")
+    assert pennon.dataset(table.uri).to_table() == table.to_table()
+
+
+@pytest.mark.parametrize("text", ["not base64!", "YWI", "äö", "YWJj"])
+def test_text_that_is_no_base64(tmp_path: Path, text: str) -> None:
+    table = pennon.write_dataset({"id": [1], "raw": pa.array([b"ab"], pa.binary(2))}, tmp_path / "t")
+    (tmp_path / "a.csv").write_text(f"id,raw\n1,YWI=\n1,{text}\n")
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "raw": "YWI="}}\n{{"id": 1, "raw": "{text}"}}\n')
+    for file in ("a.csv", "a.jsonl"):
+        done = run("import", table.uri, tmp_path / file, "--mode", "append")
+        assert (done.status, done.err.count("\n")) == (3, 1)
+        assert f"{file}: Column 'raw': " in done.err
+    assert pennon.dataset(table.uri).version == 1
+
+
+def test_only_the_empty_field_is_null(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('code,x\nNA,1.5\nnan,NaN\nNULL,nan\n"",inf\n,\n')
+    run("import", tmp_path / "t", tmp_path / "a.csv")
+    found = pennon.dataset(tmp_path / "t").to_table()
+    assert found["code"].to_pylist() == ["NA", "nan", "NULL", "", None]
+    assert repr(found["x"].to_pylist()) == "[1.5, nan, nan, inf, None]"
+
+
 def test_types_of_the_table(tmp_path: Path) -> None:
     """Text is read as the columns of the table it is added to, and null is not the empty text."""
     table = pennon.write_dataset({"id": ["007"], "n": pa.array([1.5])}, tmp_path / "t")
@@ -146,7 +206,8 @@ def test_names_that_say_nothing(flat: pennon.LanceDataset, tmp_path: Path) -> No
     assert run("export", flat.uri, tmp_path / "a.txt").status == 2
     assert run("import", flat.uri, tmp_path / "a.txt").status == 2
     assert run("import", flat.uri).status == 2
-    assert run("export", flat.uri, tmp_path / "no" / "folder.csv").status == 3
+    done = run("export", flat.uri, tmp_path / "no" / "folder.csv")
+    assert (done.status, done.err) == (3, f"pennon: {tmp_path}/no/folder.csv: No such file or directory\n")
     assert run("export", flat.uri, tmp_path, "--format", "csv").status == 3
     assert os.listdir(tmp_path) == ["table.lance"]
 

@@ -70,6 +70,7 @@ def test_log_reads_what_it_prints(uri: str, monkeypatch: pytest.MonkeyPatch) -> 
     lines = run("log", uri, "--oneline").lines
     assert (len(lines), lines[-1]) == (21, "older versions follow (--all shows all)")
     assert len(run("log", uri, "--oneline", "--all").lines) == 61
+    assert run("log", uri, "--all", "-n", 1).status == 2
 
 
 def test_log_of_a_branch(table: pennon.LanceDataset) -> None:
@@ -123,6 +124,46 @@ def test_diff(table: pennon.LanceDataset) -> None:
     assert run("diff", table.uri, "3..4", "--exit-code").status == 1
     assert run("diff", table.uri, "1..4", "-c", "id").lines.count("~ 1  (no value changed)") == 1
     assert "\x1b[32m" in run("diff", table.uri, "1..4", "--color", "always").out
+
+
+def test_the_version_before_is_gone(table: pennon.LanceDataset, tmp_path: Path) -> None:
+    """It was removed, or is one of what a branch or a clone was made from: no row of it was inserted."""
+    first = pennon.write_dataset({"id": [1]}, tmp_path / "first")
+    assert run("diff", first.uri).lines == run("show", first.uri).lines[-1:] == ["+ 0  id: 1"]
+    first.shallow_clone(tmp_path / "clone", 1)
+    table.create_branch("dev", 2)
+    table.deep_clone(tmp_path / "copy", 3)
+    of_another = "is the first of {}: it has the rows of what it was made from"
+    calls = {
+        (tmp_path / "clone",): f"version 1 {of_another.format(tmp_path / 'clone')}",
+        (tmp_path / "copy",): f"version 3 {of_another.format(tmp_path / 'copy')}",
+        (table.uri, "--branch", "dev"): f"version 2 {of_another.format(f'branch dev of {table.uri}')}",
+    }
+    table.tags.delete("v1")
+    table.tags.create("first", 1)
+    table.cleanup_old_versions(retain_versions=1, error_if_tagged_old_versions=False)
+    calls[(table.uri,)] = f"version 3 of {table.uri} was removed, and nothing is there to compare with"
+    for arguments, says in calls.items():
+        done = run("diff", *arguments)
+        assert (done.status, done.out, done.err) == (3, "", f"pennon: {says}\n")
+        done = run("show", *arguments)
+        assert (done.status, done.lines[-1]) == (0, f"no changes are shown: {says}")
+    assert run("diff", table.uri, "1..4").status == 0
+
+
+def test_versions_that_never_were(table: pennon.LanceDataset, tmp_path: Path) -> None:
+    table.create_branch("dev", 2)
+    table.deep_clone(tmp_path / "copy", 3)
+    for arguments, says in (
+        ((table.uri, "--version", 0), f"{table.uri} has no version 0: its first was 1"),
+        (
+            (table.uri, "--branch", "dev", "--version", 1),
+            f"branch dev of {table.uri} has no version 1: its first was 2",
+        ),
+        ((tmp_path / "copy", "--version", 2), f"{tmp_path / 'copy'} has no version 2: its first was 3"),
+    ):
+        done = run("count", *arguments)
+        assert (done.status, done.err) == (3, f"pennon: {says}\n")
 
 
 def test_diff_for_programs(table: pennon.LanceDataset) -> None:

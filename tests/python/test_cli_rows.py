@@ -71,16 +71,45 @@ def test_formats(table: pennon.LanceDataset) -> None:
     assert repr(found.to_pylist()) == repr(expected.to_pylist())
 
 
+# A value of each type, as tables and JSON show it.
+ODD = {
+    pa.timestamp("ns"): (10**18 + 1, "2001-09-09 01:46:40.000000001", "2001-09-09T01:46:40.000000001"),
+    pa.timestamp("ms"): (253402300800000, "10000-01-01 00:00:00", "10000-01-01T00:00:00"),
+    pa.timestamp("s", "Mars/Olympus"): (0, "1970-01-01 00:00:00Z", "1970-01-01T00:00:00Z"),
+    pa.timestamp("us", "Asia/Kolkata"): (1, "1970-01-01 05:30:00.000001+05:30", "1970-01-01T05:30:00.000001+05:30"),
+    pa.time64("ns"): (1, "00:00:00.000000001", "00:00:00.000000001"),
+    pa.date32(): (10**7, "29349-01-26", "29349-01-26"),
+    pa.duration("ns"): (1, "0.000000001 s", 1),
+    pa.duration("ms"): (1500, "1.5 s", 1500),
+    pa.duration("s"): (10**15, "1000000000000000 s", 10**15),
+}
+
+
 def test_values_that_python_has_no_form_for(uri: str) -> None:
     """Times with nanoseconds, and after the year 9999; text that is no UTF-8 is damage."""
     latin = pa.Array.from_buffers(pa.utf8(), 1, [None, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffb")])
-    times = pa.array([1, 10**18 + 1], pa.timestamp("ns")).slice(1)
-    late = pa.array([10**15], pa.timestamp("s"))
-    pennon.write_dataset(pa.table({"ns": times, "late": late}), uri)
-    for form in ("table", "json", "csv", "arrow"):
-        done = run("head", uri, "--format", form)
-        assert (done.status, done.err) == (0, ""), form
-        assert done.raw
+    for kind, (number, shown, plain) in ODD.items():
+        values = pa.array([number, None], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+        lists = pa.ListArray.from_arrays(pa.array([0, 2, 2]), values, mask=pa.array([False, True]))
+        structs = pa.StructArray.from_arrays([values], ["x"], mask=pa.array([False, True]))
+        data = pa.table({"id": [0, 1], "one": values, "list": lists, "struct": structs})
+        table = pennon.write_dataset(data, uri, mode="overwrite")
+        assert run("head", uri, "--format", "json").json[0] == {
+            "id": 0,
+            "one": plain,
+            "list": [plain, None],
+            "struct": {"x": plain},
+        }
+        text = f"one: {shown}, list: [{shown}, null], struct: {{x: {shown}}}"
+        table.update({"id": "2"}, where="id = 0")
+        table.delete("id = 2")
+        for command in ("diff", "show"):
+            assert text in run(command, uri).out
+        assert run("head", uri, "--version", table.version - 2).out.count(shown) == 3
+        for command in ("head", "export"):
+            arguments = ["-"] if command == "export" else ["--version", table.version - 2]
+            for form in ("csv", "arrow"):
+                assert run(command, uri, *arguments, "--format", form).err == ""
     with pytest.raises(pennon.InvalidInputError, match="Column t"):
         pennon.write_dataset({"t": latin}, uri, mode="overwrite")
     lance.write_dataset(pa.table({"t": latin}), uri, mode="overwrite")
@@ -107,6 +136,7 @@ def test_as_of(table: pennon.LanceDataset) -> None:
     for branch in ([], ["--branch", "dev"]):
         done = run("count", table.uri, *branch, "--as-of", "2001-01-01")
         assert (done.status, done.err.count("\n")) == (3, 1)
+        assert done.err.endswith("are younger than 2001-01-01 00:00:00\n")
     assert run("count", table.uri, "--as-of", "yesterday").status == 2
 
 
@@ -121,7 +151,9 @@ def test_take(table: pennon.LanceDataset) -> None:
     assert done.err == "pennon: no row has the id 0\n"
     done = run("take", table.uri, 0, "--position", "-c", "id", "--format", "json")
     assert done.json == [{"id": 1}]
-    assert run("take", table.uri, 99, "--position").status == 3
+    done = run("take", table.uri, 99, 3, 99, 2**63, "--position", "-c", "id", "--format", "json")
+    assert (done.status, done.json) == (1, [{"id": 4}])
+    assert done.err == f"pennon: no row has the position 99, {2**63}\n"
     assert run("take", table.uri, -1).status == 2
 
 
@@ -143,6 +175,19 @@ def test_sql(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> Non
     installed.clear()
     done = run("sql", table.uri, query)
     assert (done.status, "pip install 'pennon[sql]'" in done.err) == (3, True)
+
+
+def test_blobs(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are descriptions where rows are shown, and bytes in queries."""
+    pennon.write_dataset(pa.table({"id": [1, 2], "file": pennon.blob_array([b"abc", None])}), uri)
+    for form in ("table", "json", "csv", "arrow"):
+        assert run("head", uri, "--format", form).status == 0
+    assert run("head", uri, "--format", "json").json[0]["file"]["size"] == 3
+    every = "SELECT * FROM dataset"
+    assert run("sql", uri, every, "--format", "json").json == [{"id": 1, "file": "YWJj"}, {"id": 2, "file": None}]
+    assert run("sql", uri, f"{every} WHERE file = 'abc'::BLOB AND id < 2", "--format", "json").json[0]["id"] == 1
+    monkeypatch.setattr("pennon.cli.sql.find_spec", {"datafusion": object()}.get)
+    assert run("sql", uri, every, "--format", "json").json[0] == {"id": 1, "file": "YWJj"}
 
 
 def test_schema(uri: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -47,6 +48,22 @@ def test_no_command_imports_pandas(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "head", str(tmp_path / "table"), "--format", "json"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == ['{"a": 1}', "False 0"]
+
+
+@pytest.mark.parametrize("setting", ["PENNON_LOG", "PENNON_CPU_COUNT"])
+def test_an_invalid_setting(setting: str, tmp_path: Path) -> None:
+    """One sentence of the command, as a module or by its script, and an exception in Python."""
+    script = tmp_path / "pennon"
+    script.write_text("import sys\nfrom pennon.__main__ import main\nsys.exit(main())\n")
+    environment = {**os.environ, setting: "bogus"}
+    for begin in (["-m", "pennon"], [str(script)]):
+        command = [sys.executable, *begin, "count", "table"]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
+        assert run.stderr.startswith(f"pennon: {setting} is 'bogus', expected ")
+    code = "try:\n    import pennon\nexcept ValueError as error:\n    print(type(error).__name__)"
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "InvalidInputError\n"
 
 
 # Ctrl-C comes at the moment when a module is looked for: the first argument.
@@ -108,6 +125,15 @@ def test_each_command_says_what_the_list_says(name: str) -> None:
     assert command.get_short_help_str(200).rstrip(".") == cli._HELP[name].rstrip(".")
     module = importlib.import_module(command.callback.__module__)
     assert module.__doc__.startswith(f"`pennon {name}`")
+
+
+def test_help_keeps_lines_to_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "--help"]) == 0
+    assert re.findall(r"in (~/\S+)$", capsys.readouterr().out, re.MULTILINE) == [
+        "~/.bashrc",
+        "~/.zshrc",
+        "~/.config/fish/config.fish",
+    ]
 
 
 @pytest.mark.parametrize("name", cli._HELP)

@@ -145,6 +145,9 @@ def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] | Non
         0 if all is well, 1 if something was found that is wrong, 2 if the arguments are invalid, 3 if the command
         failed, 130 if it was interrupted.
     """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # text that the terminal has no characters for
             stream.reconfigure(errors="backslashreplace")
@@ -152,8 +155,13 @@ def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] | Non
     if instruction:
         return shell_complete(pennon, {}, "pennon", _COMPLETE, instruction)
     _errors.nothing_found()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for word in words:
+        if word.encode("utf-8", "replace").decode() != word:
+            click.echo(f"pennon: the argument {word!r} is not UTF-8", err=True)
+            return _errors.USAGE
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments), begin)
+        status = _run(words, begin)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads it has seen enough; nothing may be left to flush at exit.

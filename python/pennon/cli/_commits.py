@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pennon.cli._open import first_version, history_of
 from pennon.errors import NotFoundError
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
@@ -172,6 +173,23 @@ def newest_numbers(table: LanceDataset, most: int) -> list[int]:
             if all(pool.map(lambda number: _is_there(table, number), likely)):
                 return list(likely)
     return numbers_of(table)[:most]
+
+
+def version_before(table: LanceDataset, uri: str, branch: str | None) -> int:
+    """The number of the version before this one, 0 for the first of a table.
+
+    Raises `NotFoundError` if it was removed, or is one of another branch or table.
+    """
+    number = table.version - 1
+    if number and _is_there(table, number):
+        return number
+    history = history_of(uri, branch)
+    first, is_cloned = first_version(table, branch)
+    if table.version > first:
+        raise NotFoundError(f"version {number} of {history} was removed, and nothing is there to compare with")
+    if is_cloned:
+        raise NotFoundError(f"version {first} is the first of {history}: it has the rows of what it was made from")
+    return 0
 
 
 def _is_there(table: LanceDataset, number: int) -> bool:

@@ -11,12 +11,15 @@ import click
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-def is_agreed(question: str, yes: bool) -> bool:
-    """Whether it shall be done. Without a terminal nobody can be asked, and `--yes` has to say so."""
+def is_agreed(question: str, yes: bool, hint: str) -> bool:
+    """Whether it shall be done. Without a terminal nobody can be asked, and `--yes` has to say so.
+
+    `hint` says how to see what would be done.
+    """
     if yes:
         return True
     if not getattr(sys.stdin, "isatty", lambda: False)():
-        raise click.UsageError(f"{question} Nobody can be asked: --yes does it, --dry-run shows it")
+        raise click.UsageError(f"{question} Nobody can be asked: --yes does it, {hint}")
     return click.confirm(question, err=True)
 
 

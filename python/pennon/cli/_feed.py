@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from pennon._text import counted
 from pennon.cli._commits import time_of
-from pennon.cli._output import Output, values_of
-from pennon.cli._values import shown
+from pennon.cli._output import Output
+from pennon.cli._values import shown, values_of
 
 if TYPE_CHECKING:
     from pennon.cli._open import Name
@@ -58,8 +58,13 @@ def count(table: LanceDataset, begin: Name, end: Name | None, each: bool = False
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     """Rows of batches as dicts."""
     for batch in batches:
-        for row in zip(*map(values_of, batch.columns), strict=True):
-            yield dict(zip(batch.schema.names, row, strict=True))
+        names = batch.schema.names
+        columns = [
+            column.to_pylist() if _is_system(name) else values_of(column)
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
 
 
 def changes(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any]]]:

@@ -12,8 +12,8 @@ from typing import IO, Any, Literal, Protocol
 import click
 import pyarrow as pa
 
-from pennon.cli._output import values_of
-from pennon.cli._values import CsvWriter, as_json
+from pennon.cli._bytes import decoded, is_bytes, text_types
+from pennon.cli._values import CsvWriter, as_json, values_of
 from pennon.errors import InvalidInputError
 
 FileFormat = Literal["parquet", "csv", "arrow", "jsonl"]
@@ -30,6 +30,8 @@ SUFFIXES: dict[str, FileFormat] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+# Those that have bytes as base64.
+TEXTS: tuple[FileFormat, ...] = ("csv", "jsonl")
 # Rows of a batch of Parquet, and bytes of JSON and CSV that are parsed at once.
 ROWS, BYTES = 16_384, 4 << 20
 
@@ -48,19 +50,36 @@ def format_of(name: str, given: FileFormat | None, option: str) -> FileFormat:
 
 
 @contextmanager
-def reading(name: str, file_format: FileFormat, schema: pa.Schema | None) -> Iterator[Rows]:
-    """The rows of a file, of standard input for `-`. With `schema` text is read as these types."""
+def reading(
+    name: str, file_format: FileFormat, schema: pa.Schema | None, known: pa.Schema | None
+) -> Iterator[Rows]:
+    """The rows of a file, of standard input for `-`. With `schema` text is read as these types.
+
+    Columns that are bytes in `known` are base64 in text.
+    """
     if name == "-":
         if file_format == "parquet":
             raise click.UsageError("Parquet cannot be read from standard input: its metadata is at the end")
-        yield _READERS[file_format](sys.stdin.buffer, schema)
+        yield _read(sys.stdin.buffer, file_format, schema, known)
         return
     with open(name, "rb") as file:
         try:
-            found = _READERS[file_format](file, schema)
+            found = _read(file, file_format, schema, known)
         except (pa.ArrowException, InvalidInputError) as error:
             raise InvalidInputError(f"{name}: {error}") from None
         yield found
+
+
+def _read(file: IO[bytes], file_format: FileFormat, schema: pa.Schema | None, known: pa.Schema | None) -> Rows:
+    if schema is None and known is not None and file_format == "csv":
+        # Base64 can look like a number, and CSV takes types of single columns.
+        schema = pa.schema([field for field in known if is_bytes(field.type)])
+    types, batches = _READERS[file_format](file, None if schema is None else text_types(schema, known))
+    if known is None:
+        return types, batches
+    is_text = file_format in TEXTS
+    nothing = decoded(pa.RecordBatch.from_pylist([], types), known, is_text=is_text)
+    return nothing.schema, (decoded(batch, known, is_text=is_text) for batch in batches)
 
 
 def _parquet(file: IO[bytes], schema: pa.Schema | None) -> Rows:
@@ -74,8 +93,9 @@ def _parquet(file: IO[bytes], schema: pa.Schema | None) -> Rows:
 def _csv(file: IO[bytes], schema: pa.Schema | None) -> Rows:
     import pyarrow.csv
 
+    # Words such as NA and NULL are text, and NaN is a number.
     options = pyarrow.csv.ConvertOptions(
-        column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
+        column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
     opened = pyarrow.csv.open_csv(file, pyarrow.csv.ReadOptions(block_size=BYTES), convert_options=options)
     return opened.schema, iter(opened)
@@ -144,7 +164,7 @@ class _JsonWriter:
         self._target, self._names = target, schema.names
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        rows = zip(*map(values_of, batch.columns), strict=True)
+        rows = zip(*(values_of(column, for_json=True) for column in batch.columns), strict=True)
         lines = (as_json(dict(zip(self._names, row, strict=True))) + "\n" for row in rows)
         self._target.write("".join(lines).encode())
 

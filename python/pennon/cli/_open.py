@@ -6,7 +6,7 @@ import functools
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -80,10 +80,12 @@ class Address:
     def open(self) -> LanceDataset:
         """The table at the version that is named, by default the newest."""
         with explained(self):
-            if self.as_of is None or self.branch is None:
-                return dataset(self.uri, self.reference, asof=self.as_of, storage_options=self.storage_options)
-            table = dataset(self.uri, (self.branch, None), storage_options=self.storage_options)
-            return _as_of(table, self.branch, self.as_of)
+            if self.as_of is None:
+                return dataset(self.uri, self.reference, storage_options=self.storage_options)
+            if self.branch is None:
+                with suppress(InvalidInputError):
+                    return dataset(self.uri, asof=self.as_of, storage_options=self.storage_options)
+            return _as_of(self.newest(), self.uri, self.branch, self.as_of)
 
     def newest(self) -> LanceDataset:
         """The newest version, of the branch if one is named."""
@@ -95,16 +97,16 @@ class Address:
             return table.checkout_version(name)
 
 
-def _as_of(table: LanceDataset, branch: str, moment: datetime) -> LanceDataset:
-    """The newest version of a branch that was committed by then. Reads a few manifests, not all."""
+def _as_of(table: LanceDataset, uri: str, branch: str | None, moment: datetime) -> LanceDataset:
+    """The newest version that was committed by then. Reads a few manifests, not all."""
     numbers = [entry["version"] for entry in table.version_refs()]
     naive = moment.astimezone().replace(tzinfo=None)
     found = bisect_right(
-        numbers, naive, key=lambda number: table.checkout_version((branch, number)).get_version()["timestamp"]
+        numbers, naive, key=lambda number: table.checkout_version(number).get_version()["timestamp"]
     )
     if found == 0:
-        raise InvalidInputError(f"All versions of branch {branch} are younger than {moment}")
-    return table.checkout_version((branch, numbers[found - 1]))
+        raise InvalidInputError(f"all versions of {history_of(uri, branch)} are younger than {moment}")
+    return table.checkout_version(numbers[found - 1])
 
 
 @contextmanager
@@ -117,8 +119,6 @@ def explained(address: Address, name: Name | tuple[str, None] | None = None) -> 
         if message is None:
             raise
         raise NotFoundError(message, path=error.path, version=error.version) from None
-    except UnicodeEncodeError:
-        raise InvalidInputError(f"{address.uri!r} is not UTF-8; paths and names of tables are") from None
 
 
 def _why(address: Address, name: Any) -> str | None:
@@ -140,12 +140,30 @@ def _why(address: Address, name: Any) -> str | None:
         if not isinstance(number, int):
             return None
         numbers = [entry["version"] for entry in table.version_refs()]
+        first, _ = first_version(table, branch)
     except PennonError:
         return None
-    history = address.uri if branch is None else f"branch {branch} of {address.uri}"
+    history = history_of(address.uri, branch)
     if number > numbers[-1]:
         return f"{history} has no version {number}: the newest is {numbers[-1]}"
+    if number < first:
+        return f"{history} has no version {number}: its first was {first}"
     return f"{history} has no version {number} any more: it was removed; the oldest is {numbers[0]}"
+
+
+def history_of(uri: str, branch: str | None) -> str:
+    """Whose versions they are, for a message."""
+    return uri if branch is None else f"branch {branch} of {uri}"
+
+
+def first_version(table: LanceDataset, branch: str | None) -> tuple[int, bool]:
+    """The number of the first version of a branch or a table, and whether it has the rows of another one's."""
+    if branch is not None and branch != "main":
+        return int(table.branches.list()[branch]["parent_version"]), True
+    oldest: int = table.version_refs()[0]["version"]
+    made = table.checkout_version(oldest).read_transaction(oldest)
+    is_clone = made is not None and type(made.operation).__name__ == "Clone"
+    return oldest if is_clone else 1, is_clone
 
 
 def _listed(names: Any) -> str:
@@ -170,13 +188,14 @@ def what_is_at(uri: str) -> str | None:
         if not path.exists():
             return f"{uri} does not exist"
         if path.is_file():
-            return f"{uri} is {_of_file(path)}, not the directory of a Lance table"
+            return f"{uri} is {kind_of_file(path)}, not the directory of a Lance table"
         return f"{uri} is {_of_directory(path)}, not a Lance table"
     except OSError as error:
         return f"{uri}: {error.strerror}"
 
 
-def _of_file(path: Path) -> str:
+def kind_of_file(path: Path) -> str:
+    """What a file is by its name and its first bytes."""
     if path.suffix == ".lance":
         return "a data file (`pennon inspect` shows it)"
     with path.open("rb") as file:

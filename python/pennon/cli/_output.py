@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, TypeVar, Union, cast
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pennon._text import in_bytes
 from pennon.cli._grid import grid
-from pennon.cli._values import CsvWriter, as_json, shown
+from pennon.cli._values import CsvWriter, as_json, shown, values_of
 
 Format = Literal["table", "json", "csv", "arrow"]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ class Output:
         elif self.format == "json":
             for batch in batches:
                 names = batch.schema.names
-                for row in zip(*(values_of(column) for column in batch.columns), strict=True):
+                for row in zip(*(values_of(column, for_json=True) for column in batch.columns), strict=True):
                     click.echo(as_json(dict(zip(names, row, strict=True))))
         else:
             self._table(data.schema, batches, text or {}, null)
@@ -113,7 +113,7 @@ class Output:
         ways: list[Callable[[Any], str]] = [text.get(name, shown) for name in schema.names]
         header = [shown(name) for name in schema.names]
         is_empty = True
-        for page in _pages(batches):
+        for page in _pages(batches, text):
             if not is_empty:
                 self.line()
             rows = [
@@ -202,18 +202,14 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def values_of(column: pa.Array) -> list[Any]:
-    """The values for Python; those that Python has no form for as text, and text that is none as bytes."""
-    try:
-        return cast("list[Any]", column.to_pylist())
-    except UnicodeDecodeError:
-        return cast("list[Any]", column.cast(pa.binary()).to_pylist())
-    except (ValueError, OverflowError):  # nanoseconds, and years after 9999
-        return cast("list[Any]", column.cast(pa.utf8()).to_pylist())
+def _pages(batches: Iterable[pa.RecordBatch], raw: Container[str]) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows, so many at a time; columns in `raw` as pyarrow has them."""
 
+    def columns(batch: pa.RecordBatch) -> Iterator[list[Any]]:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            yield column.to_pylist() if name in raw else values_of(column)
 
-def _pages(batches: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
-    rows = chain.from_iterable(zip(*map(values_of, batch.columns), strict=True) for batch in batches)
+    rows = chain.from_iterable(zip(*columns(batch), strict=True) for batch in batches)
     page: list[tuple[Any, ...]] = []
     for row in rows:
         page.append(row)

@@ -5,14 +5,97 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # Values of a list and characters of a value that a table shows.
 ITEMS, CHARACTERS = 8, 100
+# Decimal places of the units of durations.
+_PLACES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def values_of(array: pa.Array, *, for_json: bool = False) -> list[Any]:
+    """The values for Python. The type alone says what they look like, and all of its values have a form.
+
+    Times are ISO text, for JSON with a `T`. Durations are a number of their unit for JSON, and seconds as text
+    otherwise.
+    """
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(kind.storage_type):
+        return values_of(array.storage, for_json=for_json)
+    if pa.types.is_dictionary(kind):
+        return values_of(array.dictionary_decode(), for_json=for_json)
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        members = [values_of(array.field(at), for_json=for_json) for at in range(kind.num_fields)]
+        rows: Iterable[tuple[Any, ...]] = zip(*members, strict=True) if members else [()] * len(array)
+        records = zip(_valid(array), rows, strict=True)
+        return [dict(zip(names, row, strict=True)) if valid else None for valid, row in records]
+    if pa.types.is_fixed_size_list(kind):
+        size = kind.list_size
+        ends = [(array.offset + at) * size for at in range(len(array) + 1)]
+        return _lists(array, ends, [array.values], for_json)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _lists(array, array.offsets.to_pylist(), [array.values], for_json)
+    if pa.types.is_map(kind):
+        return _lists(array, array.offsets.to_pylist(), [array.keys, array.items], for_json)
+    is_duration = pa.types.is_duration(kind)
+    if is_duration:
+        array = array.cast(pa.int64())
+    elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        array = _iso(array, "T" if for_json else " ")
+    values: list[Any] = array.to_pylist()
+    return [_seconds(value, _PLACES[kind.unit]) for value in values] if is_duration and not for_json else values
+
+
+def _lists(array: pa.Array, ends: list[int], children: list[pa.Array], for_json: bool) -> list[Any]:
+    """The values of lists, which begin and end at these values of the child; those of maps are pairs."""
+    parts = [child.slice(ends[0], ends[-1] - ends[0]) for child in children]
+    members = [values_of(part, for_json=for_json) for part in parts]
+    values = members[0] if len(members) == 1 else list(zip(*members, strict=True))
+    bounds = pairwise(end - ends[0] for end in ends)
+    return [values[begin:end] if valid else None for valid, (begin, end) in zip(_valid(array), bounds, strict=True)]
+
+
+def _valid(array: pa.Array) -> list[bool]:
+    valid: list[bool] = array.is_valid().to_pylist()
+    return valid
+
+
+def _iso(array: pa.Array, separator: str) -> pa.Array:
+    """Dates and times as text, without a fraction that is zero."""
+    text = _with_known_zone(array).cast(pa.utf8())
+    for pattern, text_of in ((" ", separator), (r"\.0+(Z|[+-]|$)", r"\1"), (r"([+-]\d\d)(\d\d)$", r"\1:\2")):
+        text = pc.replace_substring_regex(text, pattern, text_of)
+    return text
+
+
+def _with_known_zone(array: pa.Array) -> pa.Array:
+    """Times in a zone; in UTC if this machine has no such zone."""
+    kind = array.type
+    return array if _is_known(kind) else array.cast(pa.timestamp(kind.unit, "UTC"))
+
+
+@lru_cache
+def _is_known(kind: pa.DataType) -> bool:
+    if not pa.types.is_timestamp(kind) or kind.tz is None:
+        return True
+    try:
+        pa.array([0], pa.int64()).cast(kind).cast(pa.utf8())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _seconds(number: int | None, places: int) -> str | None:
+    return None if number is None else f"{Decimal(number).scaleb(-places).normalize():f} s"
 
 
 def shown(value: Any, most: int | None = CHARACTERS) -> str:
@@ -70,8 +153,6 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -116,11 +197,15 @@ def _csv_column(array: pa.Array) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _csv_column(array.dictionary_decode())
+    if pa.types.is_timestamp(kind):
+        return _with_known_zone(array)
     if _has_csv_form(kind):
         return array
     if pa.types.is_float16(kind):
         return array.cast(pa.float32())
-    values = (None if value is None else _plain(value) for value in array.to_pylist())
+    if pa.types.is_duration(kind):
+        return array.cast(pa.int64())
+    values = (None if value is None else _plain(value) for value in values_of(array, for_json=True))
     texts = [value if value is None or isinstance(value, str) else as_json(value) for value in values]
     return pa.array(texts, pa.utf8())
 
@@ -129,5 +214,5 @@ def _has_csv_form(kind: pa.DataType) -> bool:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
         return True
     plain = pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
-    timed = pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
+    timed = pa.types.is_date(kind) or pa.types.is_time(kind)
     return bool(plain or timed or pa.types.is_boolean(kind) or pa.types.is_decimal(kind))

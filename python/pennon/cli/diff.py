@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon.cli import _feed
 from pennon.cli._changes import print_changes
-from pennon.cli._commits import newest_numbers
+from pennon.cli._commits import version_before
 from pennon.cli._errors import found_something
 from pennon.cli._open import VERSION, Address, Name, explained, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
@@ -67,8 +67,7 @@ def command(
     opened = table.open()
     needs_ids(opened, "diff")
     if versions is None:
-        earlier = newest_numbers(opened, 2)[1:]
-        versions = (earlier[0] if earlier else 0, None)
+        versions = (version_before(opened, table.uri, table.branch), None)
     begin, end = versions
     # Number 0 is the table before its first version.
     for name in (name for name in versions if name not in (None, 0)):

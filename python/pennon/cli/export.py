@@ -43,13 +43,15 @@ def command(
     """Write rows to a file.
 
     FILE is Parquet, CSV, Arrow, or JSON with an object in each line, by its name; `-` is standard output. It
-    appears complete or not at all. In CSV nested values are JSON, and bytes are base64.
+    appears complete or not at all. In CSV nested values are JSON; bytes, which blobs are too, are base64.
     """
     chosen = format_of(file, file_format, "--format")
     if file == "-" and chosen in ("parquet", "arrow") and sys.stdout.isatty():
         raise click.UsageError(f"{chosen} is not for terminals: redirect the output, or pipe it")
     opened = table.open()
-    scan = opened.scanner(columns=columns, filter=where, limit=limit, with_row_id=row_id)
+    scan = opened.scanner(
+        columns=columns, filter=where, limit=limit, with_row_id=row_id, blob_handling="all_binary"
+    )
     total = None if where is not None else min(len(opened), len(opened) if limit is None else limit)
     reader = scan.to_reader()
     rows = 0
@@ -87,7 +89,9 @@ def _target(name: str, force: bool) -> Iterator[IO[bytes]]:
         with part.open("wb") as file:
             yield file
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError) and error.filename == str(part):
+            error.filename = name
         raise

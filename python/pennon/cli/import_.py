@@ -10,11 +10,11 @@ import click
 import pyarrow as pa
 
 from pennon._text import counted
-from pennon.cli._files import FORMATS, FileFormat, format_of, reading
+from pennon.cli._files import FORMATS, TEXTS, FileFormat, format_of, reading
 from pennon.cli._open import Address, table_argument
 from pennon.cli._output import Output, color_option
 from pennon.cli._progress import watched
-from pennon.errors import InvalidInputError, NotFoundError, PennonError
+from pennon.errors import InvalidInputError, NotFoundError
 from pennon.open import dataset
 from pennon.write import write_dataset
 
@@ -49,15 +49,19 @@ def command(
     """Write files to a table.
 
     The files are Parquet, CSV, Arrow, or JSON with an object in each line; `-` is standard input. They become one
-    version, or none if one of them cannot be read. Types of CSV and JSON are those of the table, or what the first
-    megabytes look like. Later files must have the columns of the first.
+    version, or none if one of them cannot be read. Types of CSV and JSON are those of the table, if rows are added,
+    or what the first megabytes look like; what is bytes in a table that is there is read as base64. Later files
+    must have the columns of the first.
     """
     formats = [format_of(name, input_format, "--input-format") for name in files]
     target = None if mode == "create" and table.branch is None else _present(table)
-    schema = target.schema if target is not None and mode == "append" else None
+    known = None if target is None else target.schema
+    schema = known if mode == "append" else None
     count = 0
     with ExitStack() as stack, watched("import") as progress:
-        first, batches = stack.enter_context(reading(files[0], formats[0], schema))
+        first, batches = stack.enter_context(reading(files[0], formats[0], schema, known))
+        if known is None and formats[0] not in TEXTS:
+            known = first
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
@@ -65,7 +69,7 @@ def command(
                 if at == 0:
                     parts = batches
                 else:
-                    _, parts = stack.enter_context(reading(name, file_format, schema or first))
+                    _, parts = stack.enter_context(reading(name, file_format, schema or first, known))
                 for batch in _named(parts, name):
                     count += batch.num_rows
                     yield batch
@@ -96,7 +100,5 @@ def _named(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBa
     """The batches; errors say which file has them."""
     try:
         yield from batches
-    except PennonError:
-        raise
-    except pa.ArrowException as error:
+    except (pa.ArrowException, InvalidInputError) as error:
         raise InvalidInputError(f"{name}: {error}") from None

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pennon.cli._open import Address, explained, table_argument
 from pennon.cli._output import Output, color_option, number_of, output_options, size_of
 from pennon.cli._progress import stages
+from pennon.errors import AlreadyExistsError
 
 _SCHEMA = pa.schema(
     [
@@ -56,7 +57,7 @@ def list_indices(table: Address, output: Output) -> None:
     default="BTREE",
     show_default=True,
     metavar="KIND",
-    help="BTREE, BITMAP, LABEL_LIST, ZONEMAP, BLOOMFILTER or NGRAM; over vectors IVF_FLAT, IVF_PQ and others.",
+    help="BTREE, BITMAP, LABEL_LIST, ZONEMAP or BLOOMFILTER; over vectors IVF_FLAT, IVF_PQ and others.",
 )
 @click.option("--name", help="Its name; the column and `_idx` if not given.")
 @click.option("--replace", is_flag=True, help="Replace an index of this name.")
@@ -78,6 +79,9 @@ def create(
     """Create an index over a column, in a new version."""
     opened = table.open()
     before = {index.name for index in opened.describe_indices()}
+    usual = name or f"{column}_idx"
+    if not replace and usual in before:
+        raise AlreadyExistsError(f"{table.uri} has an index {usual}: --replace replaces it")
     with explained(table), stages("index") as progress:
         if kind.upper().startswith("IVF_"):
             opened.create_index(
@@ -92,7 +96,7 @@ def create(
             )
         else:
             opened.create_scalar_index(column, kind, name, replace=replace, progress_callback=progress)
-    made = name or ", ".join(sorted({index.name for index in opened.describe_indices()} - before)) or column
+    made = name or ", ".join(sorted({index.name for index in opened.describe_indices()} - before)) or usual
     Output(color=color).line(f"version {opened.version}: index {made}")
 
 

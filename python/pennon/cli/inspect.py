@@ -12,9 +12,10 @@ import click
 import pyarrow as pa
 
 from pennon._text import aligned, counted, in_bytes
-from pennon.cli._open import Address, local_path, table_argument
+from pennon.cli._open import Address, kind_of_file, local_path, table_argument
 from pennon.cli._output import Output, output_options
-from pennon.errors import NotFoundError
+from pennon.cli._values import shown
+from pennon.errors import CorruptError, InvalidInputError, NotFoundError
 from pennon.file import LanceFileReader
 from pennon.open import dataset
 
@@ -138,9 +139,14 @@ def report(address: Address, most: int | None = None) -> FileReport | TableRepor
         return _table(address.open(), most)
     try:
         return _file(path, LanceFileReader(path, address.storage_options))
-    except NotFoundError as error:
-        if "://" not in path:
+    except (CorruptError, InvalidInputError):
+        kind = kind_of_file(local) if local and local.suffix != ".lance" else None
+        if kind is None:
             raise
+        raise InvalidInputError(f"{path} is {kind}, not a data file") from None
+    except NotFoundError as error:
+        if local:
+            raise NotFoundError(f"Not found: {path}") from None
         try:
             return _table(dataset(path, storage_options=address.storage_options), most)
         except NotFoundError:
@@ -326,7 +332,7 @@ def text(found: FileReport | TableReport) -> str:
 
 def _file_text(found: FileReport) -> Iterator[str]:
     rows, size = counted(found["rows"], "row"), in_bytes(found["bytes"])
-    yield f"{found['path']}: data file of version {found['version']}, {rows}, {size}"
+    yield f"{shown(found['path'], None)}: data file of version {found['version']}, {rows}, {size}"
     buffers = ", ".join(in_bytes(size) for size in found["global_buffers"])
     yield (
         f"data {in_bytes(found['data_bytes'])}, column metadata {in_bytes(found['column_metadata_bytes'])},"
@@ -335,10 +341,10 @@ def _file_text(found: FileReport) -> Iterator[str]:
     yield ""
     lines = [("column", "type", "rows", "bytes", "ratio", "buffers", "encoding")]
     for number, column in enumerate(found["columns"]):
-        name = column["name"] or f"(column {number})"
+        name = f"(column {number})" if column["name"] is None else shown(column["name"])
         head = (
             name,
-            column["type"] or "",
+            shown(column["type"], None),
             f"{column['rows']:,}",
             in_bytes(column["bytes"]),
             _times(column["ratio"]),
@@ -359,12 +365,12 @@ def _file_text(found: FileReport) -> Iterator[str]:
 def _table_text(found: TableReport) -> Iterator[str]:
     ids = "stable row ids" if found["stable_row_ids"] else "no stable row ids"
     yield (
-        f"{found['path']}: table, version {found['version']},"
+        f"{shown(found['path'], None)}: table, version {found['version']},"
         f" {counted(found['rows'], 'row')} ({found['deleted']:,} deleted),"
         f" files of version {found['file_version']}, {ids}"
     )
     yield ""
-    yield from (f"  {field}" for field in found["schema"])
+    yield from (f"  {shown(field, None)}" for field in found["schema"])
     yield ""
     lines = [("fragment", "rows", "deleted", "bytes", "files")]
     lines += [
@@ -382,7 +388,7 @@ def _table_text(found: TableReport) -> Iterator[str]:
     for column in found["columns"]:
         encodings = "; ".join(f"{count} x {name}" for name, count in column["encodings"].items())
         figures = (in_bytes(column["bytes"]), _times(column["ratio"]), f"{column['pages']:,}")
-        rows.append((column["name"], column["type"], *figures, encodings))
+        rows.append((shown(column["name"]), shown(column["type"], None), *figures, encodings))
     yield from aligned(rows, right=(2, 3, 4))
 
 

@@ -30,6 +30,8 @@ def command(
 
     Reads as many manifests as it lists versions.
     """
+    if everything and max_count is not None:
+        raise click.UsageError("--all and --max-count exclude each other")
     opened = table.open()
     if everything:
         numbers = numbers_of(opened)

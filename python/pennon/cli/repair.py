@@ -29,5 +29,5 @@ def command(table: Address, output: Output, copy: str | None, yes: bool, as_json
         report = repair(table.uri, copy=copy, apply=yes, storage_options=table.storage_options, progress=progress)
     status = 0 if report.ok else found_something()
     hint = "" if yes or not report.actions else "\nnothing was changed: --yes does this"
-    output.report(asdict(report), f"{report}{hint}", as_json)
+    output.report(asdict(report), f"{report}{hint}".replace(report.uri, table.uri), as_json)
     return status

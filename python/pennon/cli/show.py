@@ -9,6 +9,7 @@ from pennon.cli._changes import print_changes
 from pennon.cli._open import VERSION, Address, Name, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli.log import entry, heading, statistics
+from pennon.errors import NotFoundError
 
 
 @click.command()
@@ -32,18 +33,20 @@ def command(table: Address, output: Output, name: Name | None, stat: bool, limit
     commit = _commits.read(opened, opened.version, _commits.tags_of(opened, branch))
     if commit is None:  # it was opened, so it is there
         return
-    before = _commits.newest_numbers(opened, 2)[1:]
     if not output.is_text:
         output.record(commit.record())
         return
     output.lines(entry(commit, heading(output, commit)))
     output.line()
-    earlier = _commits.figures(opened, before)
-    output.lines(statistics(output, commit.figures, earlier[0][2] if earlier else None))
-    if not opened.has_stable_row_ids:
+    try:
+        begin = _commits.version_before(opened, table.uri, branch)
+    except NotFoundError as error:
+        output.lines(statistics(output, commit.figures, None))
+        output.line()
+        output.line(f"no changes are shown: {error}", dim=True)
         return
-    # What the versions that were removed did cannot be distinguished from what this one did.
-    begin = before[0] if before else 0
-    if begin or commit.version == 1:
+    earlier = _commits.figures(opened, [begin] if begin else [])
+    output.lines(statistics(output, commit.figures, earlier[0][2] if earlier else None))
+    if opened.has_stable_row_ids:
         output.line()
         print_changes(output, opened, begin, None, stat=stat, limit=limit)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
+import pyarrow.dataset
 
 from pennon.cli._open import Address, table_argument
 from pennon.cli._output import Output, output_options
@@ -15,6 +16,7 @@ from pennon.errors import InvalidInputError, MissingPackageError
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
+    from pennon.scanner import LanceScanner
 
 # Rows that DuckDB hands over at once.
 _BATCH = 10_000
@@ -34,11 +36,28 @@ def command(table: Address, output: Output, query: str) -> None:
     if find_spec("duckdb") is not None:
         output.rows(_by_duckdb(opened, query))
     elif find_spec("datafusion") is not None:
-        output.rows(opened.sql(query).build().to_stream_reader())
+        output.rows(opened.sql(query).blob_handling("all_binary").build().to_stream_reader())
     else:
         raise MissingPackageError(
             "pennon sql needs DuckDB, which is not installed: pip install 'pennon[sql]'", name="duckdb"
         )
+
+
+class _WithBytes(pyarrow.dataset.Dataset):
+    """A table whose blobs are bytes, as DuckDB reads it."""
+
+    def __init__(self, table: LanceDataset) -> None:
+        # Pyarrow's own initialiser refuses to make datasets.
+        self._table = table
+        self._schema = self.scanner().projected_schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def scanner(self, **options: Any) -> LanceScanner:
+        """A scan of the table."""
+        return self._table.scanner(**options, blob_handling="all_binary")
 
 
 def _by_duckdb(opened: LanceDataset, query: str) -> pa.RecordBatchReader:
@@ -48,7 +67,7 @@ def _by_duckdb(opened: LanceDataset, query: str) -> pa.RecordBatchReader:
     try:
         # Files and other databases are none of the query's business.
         connection.execute("SET enable_external_access = false")
-        connection.register("dataset", opened)
+        connection.register("dataset", _WithBytes(opened))
         found = connection.sql(query)
         if found is None:
             raise InvalidInputError("The query has no result")

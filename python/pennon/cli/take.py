@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import click
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
 def command(table: Address, output: Output, ids: tuple[int, ...], position: bool, columns: list[str] | None) -> int:
     """Print rows by id or position.
 
-    Exit status 1 if rows are missing: those that there are come in the order of their ids on the line.
+    Exit status 1 if rows are missing: those that there are come in the order of their numbers on the line.
     """
     opened = table.open()
     if position:
-        found = opened.take(list(ids), columns=columns)
-        output.rows(found)
-        return 0
-    needs_ids(opened, "take")
-    found = _by_id(opened, ids, columns)
-    known = set(found["_rowid"].to_pylist())
+        known: Container[int] = range(opened.count_rows())
+        found = opened.take([id for id in ids if id in known], columns=columns)
+    else:
+        needs_ids(opened, "take")
+        found = _by_id(opened, ids, columns)
+        known = set(found["_rowid"].to_pylist())
     output.rows(found)
     missing = [str(id) for id in dict.fromkeys(ids) if id not in known]
     if not missing:
         return 0
-    click.echo(f"pennon: no row has the id {', '.join(missing[:10])}{', …' if len(missing) > 10 else ''}", err=True)
+    named = f"{', '.join(missing[:10])}{', …' if len(missing) > 10 else ''}"
+    click.echo(f"pennon: no row has the {'position' if position else 'id'} {named}", err=True)
     return found_something()
 
 

@@ -82,7 +82,10 @@ def command(
             if dry_run:
                 _print(output, explanation.stats, "would remove")
                 return
-            if not is_agreed(f"Remove {_text(explanation.stats)}?", yes):
+            if not any(asdict(explanation.stats).values()):
+                _print(output, explanation.stats, "removed")
+                return
+            if not is_agreed(f"Remove {_text(explanation.stats)}?", yes, "--dry-run shows it"):
                 return
         with watched("vacuum") as progress:
             done = opened.cleanup_old_versions(**conditions, delete_rate_limit=rate, progress=progress)

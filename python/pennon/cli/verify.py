@@ -31,5 +31,5 @@ def command(table: Address, output: Output, data: bool, as_json: bool) -> int:
         options = {"storage_options": table.storage_options, "data": data, "progress": progress}
         report = verify(table.uri, table.version, **options)  # type: ignore[arg-type]
     status = 0 if report.ok else found_something()
-    output.report(asdict(report), str(report), as_json)
+    output.report(asdict(report), str(report).replace(report.uri, table.uri), as_json)
     return status
