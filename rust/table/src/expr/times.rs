@@ -112,7 +112,8 @@ impl TimestampRewriter<'_> {
         // A cast that gives or takes a zone moves the timestamps as well.
         let is_moved = zone.is_some() != of_column.is_some();
         let is_widened = unit < *finer && !is_moved && !is_constant(column) && !column.is_volatile();
-        is_widened.then_some(Widened { column, unit, zone: of_column })
+        // A cast of the text's may be within that of the coercion.
+        is_widened.then(|| self.widened(column).unwrap_or(Widened { column, unit, zone: of_column }))
     }
 
     fn constant(&self, expr: &Expr, widened: &Widened<'_>) -> Option<Constant> {
