@@ -43,6 +43,8 @@ WRITERS = "pennon,pennon,pennon,pennon"
 KILLS_OF_ROUND, ROUNDS = 25, 10
 # Seconds that a writer lives at most: several changes, so that a kill meets any part of one.
 LIFE = 0.25
+# Seconds that a cleanup leaves versions.
+RETENTION = 10
 SALT = 7
 ACKNOWLEDGED, UNACKNOWLEDGED = "acknowledged", "found without acknowledgement"
 
@@ -106,6 +108,7 @@ class Table:
                 "log": str(self.logs[at]),
                 "seed": self.seed,
                 "incarnation": self.incarnations[at],
+                "retention": RETENTION,
             }
         )
 
