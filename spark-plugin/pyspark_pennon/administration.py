@@ -413,7 +413,7 @@ class AdministrationMethods(TableHandle):
         Raises
         ------
         pennon.InvalidInputError
-            A property that the format uses cannot be parsed.
+            A property that the format uses cannot be parsed, or a value is None.
 
         Examples
         --------
@@ -425,6 +425,11 @@ class AdministrationMethods(TableHandle):
         >>> table.version
         2
         """
+        if not isinstance(values, Mapping):
+            raise invalid(f"The properties are {values!r}: expected a dict of names and values")
+        for name, value in values.items():
+            if value is None:
+                raise invalid(f"The property '{name}' is None: expected text, or unsetProperties(['{name}'])")
         return self._configure({name: str(value) for name, value in values.items()})
 
     def unsetProperties(self, names: Sequence[str]) -> dict[str, str]:  # noqa: N802

@@ -87,6 +87,10 @@ def _change(source: pa.DataType, target: pa.DataType, safe: bool) -> Convert | N
         return _map(source, target, safe)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         return _struct(source, target, safe)
+    if pa.types.is_integer(source) and pa.types.is_decimal128(target):
+        # Arrow's cast of integers refuses a type that not all of them fit, its cast of decimals a value.
+        digits = pa.decimal256(20 + target.scale, target.scale)
+        return lambda array: pc.cast(pc.cast(array, digits), target, safe=safe)
     return lambda array: pc.cast(array, target, safe=safe)
 
 

@@ -13,7 +13,7 @@ from pyspark_pennon.options import session_storage_options
 from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed
 from pyspark_pennon.spark_api import parsed_type
-from pyspark_pennon.storable import new_table_schema, stored_columns
+from pyspark_pennon.storable import new_table_schema, refuse_other_case, stored_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,6 +186,8 @@ class TableBuilder:
         pennon.InvalidInputError
             There is no location, no column, two columns have one name, or `compatibleWith` names no release that is
             known, or one that does not read the table that is replaced.
+        pennon.SchemaMismatchError
+            The names of two columns differ by case only.
         pennon.AlreadyExistsError
             `create`, and there is a table.
         pennon.NotFoundError
@@ -227,6 +229,8 @@ class TableBuilder:
         if not self._fields:
             raise invalid("The table has no columns: add them by addColumn() or addColumns()")
         columns = stored_columns(StructType(self._fields), drop_system_columns=False)
+        for at, name in enumerate(columns.names):
+            refuse_other_case(columns.names[:at], name)
         schema = _with_comments(new_table_schema(columns), self._fields)
         options = stored(self._storage_options)
         plan = jobs.plan_overwrite(

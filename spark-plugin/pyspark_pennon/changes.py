@@ -238,12 +238,24 @@ def check_kept(table: Any, needed: Sequence[int]) -> None:
     gone = [version for version in needed if version > 0 and version not in kept]
     if gone:
         first = contiguous_from(kept, int(table.version))
+        if gone[-1] < min(kept) and _is_clone(table, min(kept)):
+            raise missing(
+                f"{table.uri} is a clone or a branch that begins at version {min(kept)}: no feed of it has what "
+                f"changed until then. A feed can start at version {first + 1}",
+                table.uri,
+            )
         raise missing(
             f"Version {gone[-1]} of {table.uri} was removed by a vacuum, and without it nobody knows what version "
             f"{gone[-1] + 1} changed. A feed can start at version {first + 1}, or read the rows of a version that "
             "is left. A longer retention of the vacuum, or a tag, would have kept it",
             table.uri,
         )
+
+
+def _is_clone(table: Any, version: int) -> bool:
+    """Whether a version was copied from another table."""
+    transaction = table.read_transaction(version)
+    return transaction is not None and type(transaction.operation).__name__ == "Clone"
 
 
 def contiguous_from(kept: set[int], newest: int) -> int:

@@ -107,7 +107,7 @@ def _matches(target: Target, table: Any, data: DataFrame, keys: list[str], names
     stored = _keys(target, table, keys)
     given = data.select(
         *(data[quoted(key)].alias(f"{_KEY}{at}") for at, key in enumerate(keys)),
-        *typed_values(table, {name: data[quoted(name)] for name in names}),
+        *typed_values(data, table, {name: data[quoted(name)] for name in names}),
     )
     condition = stored[quoted(keys[0])] == given[f"{_KEY}0"]
     for at, key in enumerate(keys[1:], 1):

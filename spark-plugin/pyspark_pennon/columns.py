@@ -34,7 +34,7 @@ from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, as_column, check_value, table_rows
 from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, quoted
-from pyspark_pennon.storable import new_table_schema
+from pyspark_pennon.storable import frame_schema, new_table_schema, refuse_other_case
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -100,7 +100,7 @@ class Expressions:
             )
         if self.types is not None:
             return pa.schema([self.types.field(name) for name in self.values])
-        return _nullable(new_table_schema(wanted.schema))
+        return frame_schema(wanted.schema)
 
     def read_columns(self, table: Any) -> list[str]:
         """The columns of the table that the values name."""
@@ -316,13 +316,14 @@ def _report(target: Target, table: Any) -> DataFrame:
 
 def check_new(table: Any, names: Sequence[str]) -> None:
     """Refuse names that a table has, or that no column can have."""
-    for name in names:
+    for at, name in enumerate(names):
         if name in table.schema.names:
             raise invalid(
                 f"The table has a column '{name}': give it new values by update or updateColumnsFrom, or drop it"
             )
         if name in SYSTEM_COLUMNS:
             raise invalid(f"'{name}' is a system column, which every table has by itself")
+        refuse_other_case([*table.schema.names, *names[:at]], name)
 
 
 def fragment_batches(
@@ -359,21 +360,29 @@ def in_order(task: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """What a function returned, as batches with the columns of `schema`."""
+    try:
+        table = _returned(found, schema)
+        if set(table.column_names) != set(schema.names):
+            raise mismatch(
+                f"The function returned the columns {', '.join(table.column_names)}; expected "
+                f"{', '.join(schema.names)}"
+            )
+        if table.num_rows != rows:
+            raise mismatch(f"The function returned {table.num_rows} rows for a batch of {rows} rows")
+        batches = table.select(schema.names).cast(schema).to_batches()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise mismatch(f"What the function returned does not become {_shown(schema)}: {error}") from error
+    yield from batches
+
+
+def _returned(found: Any, schema: pa.Schema) -> pa.Table:
     if isinstance(found, Mapping):
-        table = pa.table(dict(found))
-    elif hasattr(found, "__dataframe__") and type(found).__module__.startswith("pandas"):
-        table = pa.Table.from_pandas(found, schema=schema if set(found.columns) == set(schema.names) else None)
-    elif hasattr(found, "__arrow_c_array__") or hasattr(found, "__arrow_c_stream__"):
-        table = pa.table(found)
-    else:
-        raise mismatch(f"The function returned {type(found).__name__}: expected a batch of the new columns")
-    if set(table.column_names) != set(schema.names):
-        raise mismatch(
-            f"The function returned the columns {', '.join(table.column_names)}; expected {', '.join(schema.names)}"
-        )
-    if table.num_rows != rows:
-        raise mismatch(f"The function returned {table.num_rows} rows for a batch of {rows} rows")
-    yield from table.select(schema.names).cast(schema).to_batches()
+        return pa.table(dict(found))
+    if hasattr(found, "__dataframe__") and type(found).__module__.startswith("pandas"):
+        return pa.Table.from_pandas(found, schema=schema if set(found.columns) == set(schema.names) else None)
+    if hasattr(found, "__arrow_c_array__") or hasattr(found, "__arrow_c_stream__"):
+        return pa.table(found)
+    raise mismatch(f"The function returned {type(found).__name__}: expected a batch of the new columns")
 
 
 def given_schema(schema: pa.Schema | StructType | str) -> pa.Schema:

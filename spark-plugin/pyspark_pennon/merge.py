@@ -34,7 +34,7 @@ from pyspark_pennon.new_columns import missing_fields
 from pyspark_pennon.orphans import orphans_named
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import Target, check_columns
-from pyspark_pennon.schema import SYSTEM_COLUMNS
+from pyspark_pennon.schema import SYSTEM_COLUMNS, quoted
 from pyspark_pennon.storable import stored_columns
 
 if TYPE_CHECKING:
@@ -311,6 +311,8 @@ class MergeBuilder:
         pennon.InvalidInputError
             There is no clause, the source is not deterministic, a clause names an unknown column, or several rows
             of the source match one row that a clause changes; the message has the key.
+        pennon.SchemaMismatchError
+            A value that a clause gives a row, or the type of one, does not fit the column.
         pyspark.errors.AnalysisException
             A condition or value is not valid.
         pennon.CommitConflictError
@@ -386,22 +388,24 @@ class MergeBuilder:
 
     def _completed(self, source: DataFrame, columns: pa.Schema) -> Clauses:
         """The clauses with the values of those that take all columns."""
-        common = {name: source[name] for name in self._source.columns if name in columns.names}
         return Clauses(
-            [self._complete(clause, columns, common) for clause in self._matched],
-            [self._complete(clause, columns, common) for clause in self._inserts],
-            [self._complete(clause, columns, {}) for clause in self._by_source],
+            [self._complete(clause, columns, source) for clause in self._matched],
+            [self._complete(clause, columns, source) for clause in self._inserts],
+            [self._complete(clause, columns, source) for clause in self._by_source],
         )
 
-    def _complete(self, clause: Clause, columns: pa.Schema, common: dict[str, Column]) -> Clause:
+    def _complete(self, clause: Clause, columns: pa.Schema, source: DataFrame) -> Clause:
         if clause.action == "delete":
             return clause
-        values: Mapping[str, Column | str] = common if clause.values is None else clause.values
-        if clause.values is None:
+        values = clause.values
+        if values is None:
+            # A name that occurs twice is an error.
+            stored_columns(self._source.schema, drop_system_columns=True)
+            values = {name: source[quoted(name)] for name in self._source.columns if name in columns.names}
             unknown = [
                 name
                 for name in self._source.columns
-                if name not in common and name not in SYSTEM_COLUMNS and not self._evolves
+                if name not in values and name not in SYSTEM_COLUMNS and not self._evolves
             ]
             if unknown:
                 raise invalid(

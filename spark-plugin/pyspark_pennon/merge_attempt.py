@@ -21,7 +21,14 @@ from pyspark_pennon.executor import run_partitions
 from pyspark_pennon.frames import parallelism, table_frame
 from pyspark_pennon.jvm_columns import attribute_id, attributes, column_of, restored
 from pyspark_pennon.key_filter import without_other_keys
-from pyspark_pennon.merge_clauses import CHANGE_TYPE, Clause, Evaluation, assigned_names, check_types
+from pyspark_pennon.merge_clauses import (
+    CHANGE_TYPE,
+    Clause,
+    Evaluation,
+    assigned_names,
+    check_types,
+    typed_clauses,
+)
 from pyspark_pennon.merge_plan import Keys, bounds_of, is_of_nanoseconds, keys_of
 from pyspark_pennon.needed_columns import may_call_python, needed_columns, used_attributes
 from pyspark_pennon.new_columns import with_columns
@@ -90,7 +97,7 @@ class MergeAttempt:
         self._target, self._batch = target, batch
         self._condition = as_column(condition)
         self._source, self._table = source, table
-        self._clauses = clauses
+        self._inserted = clauses.inserts
         self._alias = target.alias or DEFAULT_ALIAS
         self._new = list(new)
         self._schema = pa.schema([*table.schema, *new])
@@ -98,6 +105,11 @@ class MergeAttempt:
             check_types(self._schema, [clause for clause in changing if clause.action == "update"])
         self._everything = target.everything(table).alias(self._alias)
         self._options = target.options(version=int(table.version))
+        self._clauses = Clauses(
+            typed_clauses(clauses.matched, self._everything.crossJoin(source), self._schema),
+            typed_clauses(clauses.inserts, source, self._schema),
+            typed_clauses(clauses.by_source, self._everything, self._schema),
+        )
         self._updated = assigned_names(self._schema, [*clauses.matched, *clauses.by_source])
         self._columns = assigned_names(self._schema, [*clauses.matched, *clauses.by_source, *clauses.inserts])
         stored = list(table.schema.names)
@@ -156,7 +168,7 @@ class MergeAttempt:
     def _is_exact(self, keys: Keys, key: str) -> bool:
         if is_of_nanoseconds(self._table.schema.field(key).type):
             return False
-        values = [(clause.values or {}).get(key) for clause in self._clauses.inserts]
+        values = [(clause.values or {}).get(key) for clause in self._inserted]
         return keys.is_inserted(key, values, self._source)
 
     def _pairs(self, rows: int, bounds: list[str], earlier: Matches | None) -> DataFrame:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon.assigned_values import assigned, with_nulls
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.row_changes import as_column
 from pyspark_pennon.schema import quoted, spark_type
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 CHANGE_TYPE = "_change_type"
 
@@ -54,7 +55,7 @@ class Evaluation:
     updated: list[str]
 
     def of(self, clauses: Sequence[Clause]) -> list[Column]:
-        """What becomes of a row and its new values, in the Spark types of the table's columns."""
+        """What becomes of a row and its new values, which have the Spark types of the table's columns."""
         from pyspark.sql import functions as fn
 
         def chosen(pick: Callable[[Clause], Column]) -> Column:
@@ -69,11 +70,11 @@ class Evaluation:
 
         columns = [chosen(lambda clause: fn.lit(clause.action)).cast("string").alias(CHANGE_TYPE)]
         for name in self.columns:
-            kind = spark_type(self.schema.field(name))
+            kind = with_nulls(spark_type(self.schema.field(name)))
 
             def value(clause: Clause, name: str = name, kind: Any = kind) -> Column:
                 if clause.values is not None and name in clause.values:
-                    return as_column(clause.values[name]).cast(kind)
+                    return as_column(clause.values[name])
                 if clause.action == "update" and name in self.updated and name in self.stored:
                     # Another clause assigns it.
                     return fn.col(f"{self.alias}.{quoted(name)}")
@@ -87,6 +88,18 @@ def assigned_names(schema: pa.Schema, clauses: Sequence[Clause]) -> list[str]:
     """The columns that clauses assign, in the order of the table."""
     assigned = {name for clause in clauses for name in clause.values or {}}
     return [name for name in schema.names if name in assigned]
+
+
+def typed_clauses(clauses: Sequence[Clause], frame: DataFrame, schema: pa.Schema) -> list[Clause]:
+    """The same with values, computed from a frame, in the Spark types of the table's columns."""
+
+    def typed(clause: Clause) -> Clause:
+        if not clause.values:
+            return clause
+        values = {name: as_column(value) for name, value in clause.values.items()}
+        return replace(clause, values=assigned(frame, schema, values))
+
+    return [typed(clause) for clause in clauses]
 
 
 def check_types(schema: pa.Schema, updates: Sequence[Clause]) -> None:

@@ -168,6 +168,7 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
         target: own
         for target, own in keys.items()
         if target in table.schema.names
+        and source.columns.count(own) == 1
         and _is_comparable(table.schema.field(target).type)
         and source.schema[own].dataType == spark_type(table.schema.field(target))
     }

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark_pennon import tables
 from pyspark_pennon.errors import mismatch, missing
 from pyspark_pennon.retries import retried
-from pyspark_pennon.storable import append_schema, new_columns, new_table_schema, refuse_other_case
+from pyspark_pennon.storable import append_schema, frame_schema, new_columns, refuse_other_case
 
 if TYPE_CHECKING:
     from pennon.types import Durability
@@ -178,8 +178,7 @@ def missing_fields(
     """
     from pyspark.sql.types import StructType as Struct
 
-    new = new_table_schema(Struct(new_columns(stored, data)), vector_sizes)
-    fields = [column.with_nullable(True) for column in new]
+    fields = list(frame_schema(Struct(new_columns(stored, data)), vector_sizes))
     append_schema(pa.schema([*stored, *fields]), data)
     return fields
 
@@ -194,7 +193,7 @@ def with_columns(table: Any, fields: list[pa.Field]) -> Any:
     """
     wanted = [field for field in fields if field.name not in table.schema.names]
     for field in wanted:
-        refuse_other_case(table.schema, field.name)
+        refuse_other_case(table.schema.names, field.name)
     extended = table.with_new_columns(pa.schema(wanted)) if wanted else table
     _check_same(pa.schema(fields), extended)
     return extended

@@ -102,6 +102,10 @@ class ReadOptions:
             raise invalid(f"tag {self.version!r} and branch {self.branch!r} were both given; give one of them")
         if self.tasks is not None and self.bytes_per_task is not None:
             raise invalid("Pennon options 'tasks' and 'bytes_per_task' were both given; give one of them")
+        for name in ("batch_size", "tasks", "bytes_per_task"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise invalid(f"Pennon option '{name}' is {number}: expected 1 or more")
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:

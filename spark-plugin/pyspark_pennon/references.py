@@ -189,6 +189,8 @@ class ReferenceMethods(TableHandle):
     ) -> Self:
         """Make a table elsewhere whose first version is a version of this one.
 
+        The rows that it starts with are in no change feed of the clone.
+
         Parameters
         ----------
         target

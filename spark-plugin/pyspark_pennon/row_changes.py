@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
+from pyspark_pennon.assigned_values import assigned
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions, run_tasks
@@ -27,7 +28,7 @@ from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.provider import stored
 from pyspark_pennon.reader import spark_batches
 from pyspark_pennon.retries import committed, published, retried
-from pyspark_pennon.schema import ROW_ADDRESS, expected_schema, quoted, spark_type
+from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, expected_schema, quoted
 from pyspark_pennon.workers import mapped
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 
 DRIVER_BYTES = 64 << 20
 """At most this much the driver reads itself to find rows: to start tasks takes Spark longer."""
+
+
+_REPEATED = "more than once"
+"""What the error of a job has for addresses that are given several times."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +154,10 @@ def check_value(name: str, value: object) -> None:
         )
 
 
-def typed_values(table: Any, values: Mapping[str, Column | str]) -> list[Column]:
-    """New values in the Spark types of the table's columns, under their names."""
-    return [
-        as_column(value).cast(spark_type(table.schema.field(name))).alias(name) for name, value in values.items()
-    ]
+def typed_values(frame: DataFrame, table: Any, values: Mapping[str, Column | str]) -> list[Column]:
+    """New values, computed from a frame, in the Spark types of the table's columns and under their names."""
+    columns = {name: as_column(value) for name, value in values.items()}
+    return [value.alias(name) for name, value in assigned(frame, table.schema, columns).items()]
 
 
 def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = False) -> pa.Schema:
@@ -248,7 +252,8 @@ def _change_where(
     everything = target.everything(table)
     matching = everything if condition is None else everything.where(as_column(condition))
     verb = "update" if values else "delete from"
-    wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
+    new_values = typed_values(matching, table, values)
+    wanted = matching.select(ROW_ADDRESS, *new_values)
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
     schema = changes_schema(table.schema, list(values))
     if has_subquery(wanted):
@@ -279,7 +284,7 @@ def _change_where(
         frame = target.named(_scanned(target.spark, shipped, read))
         if condition is not None:
             frame = frame.where(as_column(condition))
-        frame = frame.select(ROW_ADDRESS, *typed_values(table, values))
+        frame = frame.select(ROW_ADDRESS, *new_values)
         return run_partitions(frame, _writing(shipped, schema), title, tasks=len(shipped))
 
     report = published(plan, run, title)
@@ -295,7 +300,7 @@ def _change_shuffled(
     table = target.open()
     everything = target.everything(table)
     matching = everything if condition is None else everything.where(as_column(condition))
-    wanted = matching.select(ROW_ADDRESS, *typed_values(table, values))
+    wanted = matching.select(ROW_ADDRESS, *typed_values(matching, table, values))
     schema = changes_schema(table.schema, list(values))
     storage_options = stored(target.storage_options)
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
@@ -374,7 +379,17 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
     """Give the rows with the ids of a frame new values: see `LanceTable.updateRows`."""
     if "_rowid" not in data.columns:
         raise invalid(f"The new values have the columns {', '.join(data.columns)}; expected _rowid and others")
-    return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
+    import pennon
+
+    try:
+        return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
+    except pennon.InvalidInputError as error:
+        repeated = data.groupBy("_rowid").count().where("count > 1").first() if _REPEATED in str(error) else None
+        if repeated is None:
+            raise
+        raise invalid(
+            f"{repeated[1]} rows of the frame have the _rowid {repeated[0]}: expected each id at most once"
+        ) from None
 
 
 def _update_rows(target: Target, data: DataFrame) -> DataFrame:
@@ -395,9 +410,9 @@ def _addressed(target: Target, version: int, data: DataFrame, names: list[str], 
     """New values with the addresses of their rows instead of ids."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    typed = data.select(
-        data["_rowid"].cast("long").alias("_rowid"), *typed_values(table, {name: data[name] for name in names})
-    )
+    columns = pa.schema([pa.field(ROW_ID, pa.uint64()), *table.schema])
+    values = assigned(data, columns, {name: data[quoted(name)] for name in [ROW_ID, *names]})
+    typed = data.select(*(value.alias(name) for name, value in values.items()))
     schema = StructType([StructField(ROW_ADDRESS, LongType()), *typed.schema.fields[1:]])
     expected = expected_schema(schema)
     options = target.options(version=version)

@@ -2,7 +2,7 @@
 
 | name | of PySpark from |
 |---|---|
-| the Python data source (`spark.read.format`), frames as Arrow tables, types from text | 4.0 |
+| the Python data source (`spark.read.format`), frames as Arrow tables, types from text, `try_cast` | 4.0 |
 | filters that Spark offers to it, the type of times | 4.1 |
 | limits of its streams | 4.3 |
 
@@ -46,8 +46,19 @@ def parsed_type(text: str) -> types.DataType:
     return found
 
 
+def try_cast(value: Column, kind: types.DataType) -> Column:
+    """A cast by Spark's ANSI rules that gives null for a value that does not fit."""
+    from pyspark.sql import Column
+    from pyspark.sql import functions as fn
+
+    if hasattr(Column, "try_cast"):
+        return value.try_cast(kind)
+    cast = fn.expr(f"value -> try_cast(value AS {kind.simpleString()})")
+    return fn.call_function("transform", fn.array(value), cast)[0]
+
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.datasource import (
         DataSourceArrowWriter,
         DataSourceReader,
@@ -171,4 +182,5 @@ __all__ = [
     "WriterCommitMessage",
     "parsed_type",
     "to_arrow",
+    "try_cast",
 ]

@@ -104,6 +104,29 @@ def new_table_schema(schema: StructType, vector_sizes: Mapping[str, int] | None 
     return pa.schema([_new_field(column, sizes.get(column.name)) for column in schema.fields])
 
 
+def frame_schema(schema: StructType, vector_sizes: Mapping[str, int] | None = None) -> pa.Schema:
+    """The Arrow schema of a table created from a frame: as in Spark's own sources, everything may be null."""
+    return pa.schema([_with_nulls(field) for field in new_table_schema(schema, vector_sizes)])
+
+
+def _with_nulls(field: pa.Field) -> pa.Field:
+    kind = field.type
+    if is_blob(field):
+        pass
+    elif pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(_with_nulls(kind.value_field), kind.list_size)
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_with_nulls(kind.value_field))
+    elif pa.types.is_large_list(kind):
+        kind = pa.large_list(_with_nulls(kind.value_field))
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_with_nulls(child) for child in kind])
+    elif pa.types.is_map(kind):
+        key = _with_nulls(kind.key_field).with_nullable(False)
+        kind = pa.map_(key, _with_nulls(kind.item_field), kind.keys_sorted)
+    return field.with_type(kind).with_nullable(True)
+
+
 def _new_field(column: StructField, size: int | None) -> pa.Field:
     if is_ml_vector(column.dataType):
         found = known_vector_size(column) or size
@@ -160,17 +183,17 @@ def new_columns(table: pa.Schema, data: StructType) -> list[StructField]:
     """
     unknown = [column for column in data.fields if column.name not in table.names]
     for column in unknown:
-        refuse_other_case(table, column.name)
+        refuse_other_case(table.names, column.name)
     return unknown
 
 
-def refuse_other_case(table: pa.Schema, name: str) -> None:
+def refuse_other_case(names: Sequence[str], name: str) -> None:
     """Refuse a new column whose name differs from that of another one by case only."""
-    near = {stored.lower(): stored for stored in table.names}.get(name.lower())
+    near = {stored.lower(): stored for stored in names}.get(name.lower())
     if near is not None:
         raise mismatch(
-            f"the table has the column '{near}', the frame has '{name}': rename it, since names of columns differ "
-            "by case in a table"
+            f"the table has the column '{near}', and the new column '{name}' differs from it by case only: rename "
+            "it, since Spark takes the two for one name"
         )
 
 
@@ -249,10 +272,12 @@ def _is_storable(kind: DataType) -> bool:
     """Whether Arrow has a type for `kind` that means the same; a variant would become a bare struct."""
     if isinstance(kind, StructType):
         return all(_is_storable(child.dataType) for child in kind.fields)
+    # Spark does not know the type of what is in `array()` and `map()`, and Arrow has no nulls that may not be null.
     if isinstance(kind, ArrayType):
-        return _is_storable(kind.elementType)
+        return _is_storable(kind.elementType) and (kind.containsNull or not isinstance(kind.elementType, NullType))
     if isinstance(kind, MapType):
-        return _is_storable(kind.keyType) and _is_storable(kind.valueType)
+        has_keys = not isinstance(kind.keyType, NullType)
+        return has_keys and _is_storable(kind.keyType) and _is_storable(kind.valueType)
     return isinstance(kind, _STORABLE)
 
 

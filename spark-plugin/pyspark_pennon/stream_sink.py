@@ -30,7 +30,7 @@ from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import answered
 from pyspark_pennon.sink_checkpoint import check_table, note_table
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark_pennon.storable import append_schema, new_table_schema, stored_columns
+from pyspark_pennon.storable import append_schema, frame_schema, stored_columns
 from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         table: Any = tables.find_table(parsed.uri, parsed.storage_options)
         check_table(options, parsed.uri, table)
         if table is None:
-            table = make_table(parsed, new_table_schema(data))
+            table = make_table(parsed, frame_schema(data))
         note_table(options, table)
         if parsed.table_parameters.pop("compatible_with", None) is not None:
             # What the table has become is what the reader reads.
@@ -144,7 +144,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         new, stored = None, table.schema
         if parsed.merge_schema and not overwrite:
             new, stored = NewColumns.of(table, data)
-        columns = new_table_schema(data) if overwrite else append_schema(stored, data)
+        columns = frame_schema(data) if overwrite else append_schema(stored, data)
         return cls(parsed, columns, int(table.version), overwrite, installed_release(), new)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

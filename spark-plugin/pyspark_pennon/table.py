@@ -373,7 +373,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         Raises
         ------
         pennon.InvalidInputError
-            No column gets a value, or the table has no such column.
+            No column gets a value, or the table has no such column. `SchemaMismatchError`: a value does not fit.
         pyspark.errors.AnalysisException
             The condition or a value is not valid.
         pennon.CommitConflictError
@@ -528,8 +528,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         Raises
         ------
         pennon.InvalidInputError
-            The table has such a column, a value needs other rows (an aggregate, a window, a subquery), the function
-            returns other rows or columns than expected, or the checkpoint is of other work.
+            The table has such a column, a value needs other rows (an aggregate, a window, a subquery), or the
+            checkpoint is of other work. `SchemaMismatchError`: the function returns other rows, columns or types.
         pyspark.errors.AnalysisException
             An expression is not valid.
         pennon.CommitConflictError

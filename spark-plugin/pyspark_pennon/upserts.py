@@ -19,7 +19,7 @@ from pyspark_pennon.merge import MergeBuilder
 from pyspark_pennon.options import WriteOptions
 from pyspark_pennon.row_changes import Target
 from pyspark_pennon.schema import SYSTEM_COLUMNS, quoted
-from pyspark_pennon.storable import new_table_schema, stored_columns
+from pyspark_pennon.storable import frame_schema, stored_columns
 from pyspark_pennon.stream_sink import QUERY_PROPERTY, StreamBatch, make_table
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _started(
     stored: Any = stored_columns(rows.select(*(quoted(name) for name in columns)).schema, drop_system_columns=False)
     if tables.find_table(uri, target.storage_options) is None:
         options = WriteOptions(uri=uri, storage_options=target.storage_options)
-        make_table(options, new_table_schema(stored))
+        make_table(options, frame_schema(stored))
     condition = fn.lit(True)
     for key in keys:
         condition = condition & (fn.col(f"t.{quoted(key)}") == fn.col(f"s.{quoted(key)}"))

@@ -26,7 +26,7 @@ from pyspark_pennon.new_columns import NewColumns, NewFragments
 from pyspark_pennon.orphans import files_of, settle, settled
 from pyspark_pennon.plans import ShippedPlan, check_release
 from pyspark_pennon.retries import committed
-from pyspark_pennon.storable import append_schema, new_table_schema
+from pyspark_pennon.storable import append_schema, frame_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,7 @@ class WritePlan:
         version = 0 if table is None else int(table.version)
         new: NewColumns | None = None
         if table is None or overwrite:
-            schema = new_table_schema(data, vector_sizes) if new_schema is None else new_schema
+            schema = frame_schema(data, vector_sizes) if new_schema is None else new_schema
             job = tables.plan_new(options, schema, must_create=not overwrite)
             is_append = table is None and not overwrite
         else:

@@ -38,8 +38,8 @@ READERS = 2
 # then on it may grow by so many MiB and descriptors.
 WARM, LONG_ENOUGH = 0.4, 120
 MORE_MEMORY, MORE_DESCRIPTORS = 64, 16
-# Seconds that a cleanup leaves versions: longer than whoever has read one works with it. A job of Spark may be the first
-# one of its driver, on a machine that has more to do.
+# Seconds that a cleanup leaves versions: longer than whoever has read one works with it. A job of Spark may be the
+# first one of its driver, on a machine that has more to do.
 RETENTION, RETENTION_WITH_SPARK = 10, 120
 SALT = 7
 

@@ -117,6 +117,8 @@ def test_builders(spark: SparkSession, uri: str) -> None:
     ]:
         with pytest.raises(pennon.InvalidInputError, match=message):
             wrong()
+    with pytest.raises(pennon.SchemaMismatchError, match="column 'k', and the new column 'K'"):
+        LanceTable.create(spark).location(f"{uri}-5").addColumns("k int, K int").execute()
 
 
 def test_figures_and_history(spark: SparkSession, table: pennon.LanceDataset) -> None:
@@ -272,6 +274,9 @@ def test_properties_and_damage(spark: SparkSession, table: pennon.LanceDataset) 
     assert lance.dataset(table.uri).config() == {"b": "2"}
     with pytest.raises(pennon.InvalidInputError, match="not the string 'b'"):
         handle.unsetProperties("b")
+    for wrong, message in [("b", "properties are 'b'"), ({"c": None}, "property 'c' is None")]:
+        with pytest.raises(pennon.InvalidInputError, match=message):
+            handle.setProperties(wrong)  # type: ignore[arg-type]
     next(iter(Path(table.uri, "data").iterdir())).unlink()
     found = handle.verify().collect()
     assert found

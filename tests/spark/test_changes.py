@@ -220,6 +220,18 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
         read_changes(spark, unstable.uri, starting_version=1).collect()
 
 
+@pytest.mark.parametrize("is_shallow", [True, False])
+def test_a_clone_begins_at_the_version_that_it_copies(
+    spark: SparkSession, table: pennon.LanceDataset, is_shallow: bool
+) -> None:
+    clone = LanceTable.forPath(spark, table.uri).clone(f"{table.uri}-clone", is_shallow)
+    clone.delete("id = 0")
+    for start in (1, 8):
+        with pytest.raises(pennon.NotFoundError, match=r"begins at version 8: .* can start at version 9$"):
+            clone.changes(start)
+    assert [row["id"] for row in collected(clone.changes(9))] == [0]
+
+
 def test_credentials_do_not_show(spark: SparkSession, table: pennon.LanceDataset) -> None:
     storage = {"aws_secret_access_key": "FAKE5ECRET"}
     handle = LanceTable.forPath(spark, table.uri, storage)

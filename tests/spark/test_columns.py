@@ -247,6 +247,12 @@ def test_wrong_new_columns(spark: SparkSession, dataset: pennon.LanceDataset) ->
     x = pa.schema({"x": pa.int64()})
     wrong: list[tuple[Any, type[Exception], str]] = [
         (({"id": "1"},), pennon.InvalidInputError, "The table has a column 'id'"),
+        (
+            ({"ID": "1"},),
+            pennon.SchemaMismatchError,
+            "column 'id', and the new column 'ID' differs from it by case",
+        ),
+        (({"x": "1", "X": "2"},), pennon.SchemaMismatchError, "column 'x', and the new column 'X'"),
         (({"_rowid": "1"},), pennon.InvalidInputError, "system column"),
         (({},), pennon.InvalidInputError, "expressions, or from a function"),
         (({"x": 3},), pennon.InvalidInputError, "The value of column 'x' is 3"),
@@ -262,6 +268,7 @@ def test_wrong_new_columns(spark: SparkSession, dataset: pennon.LanceDataset) ->
         ((lambda batch: batch, 7), pennon.InvalidInputError, "The schema is a int"),
         ((lambda batch: {"y": batch["id"]}, x), pennon.SchemaMismatchError, "returned the columns y; expected x"),
         ((lambda batch: {"x": batch["id"][:2]}, x), pennon.SchemaMismatchError, "2 rows for a batch of"),
+        ((lambda batch: {"x": batch["name"]}, x), pennon.SchemaMismatchError, "does not become x int64"),
         ((lambda _batch: 7, x), pennon.SchemaMismatchError, "returned int"),
     ]
     for given, error, message in wrong:

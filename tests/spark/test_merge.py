@@ -338,6 +338,27 @@ def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDatase
     assert table.version == version
 
 
+@pytest.mark.parametrize("broadcast", ["10MB", "-1"])
+def test_a_source_that_has_a_name_twice(
+    spark: SparkSession, dataset: pennon.LanceDataset, uri: str, broadcast: str
+) -> None:
+    first = spark.createDataFrame([(1, 5), (50, 6)], "id long, n int").alias("a")
+    second = spark.createDataFrame([(1, 7), (50, 8)], "id long, w int").alias("b")
+    both = first.join(second, fn.col("a.id") == fn.col("b.id"))
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(both, "t.id = a.id")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+    try:
+        merge.whenMatchedUpdate("t.n = 1", {"n": "b.w"}).whenNotMatchedInsert(values={"id": "b.id", "n": "a.n"})
+        assert counts(merge.execute()) == (1, 0, 1)
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    found = {row["id"]: row["n"] for row in rows(uri).values()}
+    assert (found[1], found[50], found[2]) == (7, 6, 2)
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(both, "t.id = a.id")
+    with pytest.raises(pennon.InvalidInputError, match="column 'id' occurs more than once"):
+        merge.whenMatchedUpdateAll().execute()
+
+
 def test_delete_by_a_column_and_keys_of_another_type(
     spark: SparkSession, dataset: pennon.LanceDataset, uri: str
 ) -> None:

@@ -243,6 +243,9 @@ def test_vectors_and_slices(spark: SparkSession, uri: str) -> None:
     columns["d"] = pa.array(["x", None, "y"] * 40).dictionary_encode()
     data = pa.table(columns)
     pennon.write_dataset(data, uri).delete("c1 IS NOT NULL AND array_length(c1) = 0 AND false")
+    for wrong in ("batch_size", "tasks", "bytes_per_task"):
+        with pytest.raises(pennon.InvalidInputError, match=f"'{wrong}' is -1: expected 1 or more"):
+            read(spark, uri, **{wrong: -1})
     for batch_size in (7, 65_536):
         rows = read(spark, uri, batch_size=batch_size).collect()
         expected = [{**row, "m": None if row["m"] is None else dict(row["m"])} for row in data.to_pylist()]

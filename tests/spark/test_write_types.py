@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import lance
 import pennon
@@ -117,6 +118,38 @@ def test_vectors_of_spark_ml(spark: SparkSession, uri: str) -> None:
     write(frame, f"{uri}-single", schema=single)
     assert pennon.dataset(f"{uri}-single").schema == single
     assert read(spark, f"{uri}-single", where="v[1] = 4").select("id").collect() == [(2,)]
+
+
+def test_what_a_frame_makes_may_be_null(spark: SparkSession, uri: str) -> None:
+    columns = "id, 'crm' src, array(id) list, named_struct('x', id) st, map('k', array(id)) map"
+    frame = spark.sql(f"SELECT {columns} FROM range(2)")
+    frame.write.format("pennon").mode("append").save(f"{uri}-load")
+    write(frame, uri)
+    write(read(spark, uri, where="id = 0"), f"{uri}-copy")
+    nulls = "NULL src, array(NULL) list, named_struct('x', NULL) st, map('k', array(NULL)) map"
+    for table in (uri, f"{uri}-load", f"{uri}-copy"):
+        write(spark.sql(f"SELECT 7L id, {nulls}"), table, mode="append")
+        row = lance.dataset(table).to_table(filter="id = 7").drop_columns(["id"]).to_pylist()
+        assert row == [{"src": None, "list": [None], "st": {"x": None}, "map": [("k", [None])]}]
+    strict = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("src", pa.string())])
+    write(frame.select("id", "src"), f"{uri}-strict", schema=strict)
+    assert pennon.dataset(f"{uri}-strict").schema == strict
+    # A table that says so is left as it is, and a copy of it may have nulls again.
+    with pytest.raises(pennon.PennonError, match="null"):
+        write(spark.sql("SELECT CAST(NULL AS BIGINT) id, 'x' src"), f"{uri}-strict", mode="append")
+    write(read(spark, f"{uri}-strict"), f"{uri}-lax")
+    assert pennon.dataset(f"{uri}-lax").schema.field("id").nullable
+
+
+def test_integers_in_decimals(spark: SparkSession, uri: str) -> None:
+    types = pa.schema({"money": pa.decimal128(10, 2), "count": pa.decimal128(18, 0)})
+    pennon.write_dataset(types.empty_table(), uri)
+    write(spark.sql("SELECT 99999999 money, 999999999999999999L count"), uri, mode="append")
+    (row,) = lance.dataset(uri).to_table().to_pylist()
+    assert row == {"money": Decimal("99999999.00"), "count": Decimal(10**18 - 1)}
+    for value, name in [("100000000", "money"), ("1000000000000000000L", "count")]:
+        with pytest.raises(pennon.SchemaMismatchError, match=f"column '{name}'.*does not fit in precision"):
+            write(spark.sql(f"SELECT {value} {name}"), uri, mode="append")
 
 
 def test_a_size_for_arrays(spark: SparkSession, uri: str) -> None:
