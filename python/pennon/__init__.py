@@ -17,8 +17,6 @@ Examples
 3
 """
 
-import sys as _sys
-from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 
 from pennon._compatibility import explain_absent_modules as _explain_absent_modules
@@ -226,6 +224,9 @@ try:
     _set_up_logging()
     _set_up_processors()
 except ValueError as _error:
+    import sys as _sys
+    from pathlib import Path as _Path
+
     # The command `pennon` imports the package before it can catch anything. `-m` stands for its path so far.
     if _Path(_sys.argv[0]).stem != "pennon" and (_sys.argv[0] != "-m" or "pennon" not in _sys.orig_argv):
         raise

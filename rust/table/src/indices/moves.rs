@@ -24,10 +24,7 @@ impl Coverage {
     /// That of the entries of a version, deferred moves followed. May block on the store. If these cannot be read, entries
     /// do not cover what moved.
     pub(crate) fn of(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Self> {
-        let moves = match moves(snapshot, entries) {
-            Err(error) if is_about_the_index(&error) => None,
-            found => found?,
-        };
+        let moves = readable_moves(snapshot, entries)?;
         Ok(Self { live: snapshot.manifest.fragments.ids().map(|id| id.0).collect(), moves })
     }
 
@@ -46,6 +43,14 @@ impl Coverage {
     }
 }
 
+/// The moves that the entries of a version note; `None` if there are none, or they cannot be read.
+fn readable_moves(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Option<Arc<AddressMoves>>> {
+    match moves(snapshot, entries) {
+        Err(error) if is_about_the_index(&error) => Ok(None),
+        found => found,
+    }
+}
+
 /// The entries of a version as the next one gets them: they cover the fragments that have the rows now, as the reference
 /// writes it, so that a change of these takes them out. As they are if the moves cannot be read.
 pub(crate) async fn followed(snapshot: &Arc<Snapshot>) -> Result<Arc<Vec<IndexMetadata>>> {
@@ -55,12 +60,7 @@ pub(crate) async fn followed(snapshot: &Arc<Snapshot>) -> Result<Arc<Vec<IndexMe
     }
     let snapshot = Arc::clone(snapshot);
     blocking(move || {
-        let moves = match moves(&snapshot, &entries) {
-            Ok(Some(moves)) => moves,
-            Ok(None) => return Ok(entries),
-            Err(error) if is_about_the_index(&error) => return Ok(entries),
-            Err(error) => return Err(error),
-        };
+        let Some(moves) = readable_moves(&snapshot, &entries)? else { return Ok(entries) };
         let follow = |entry: &IndexMetadata| match &entry.fragments {
             Some(fragments) if !entry.is_system() && moves.touch(fragments) => {
                 entry.with_fragments(moves.covered(fragments))

@@ -309,7 +309,7 @@ impl Store {
     pub(crate) fn get_blocking(&self, path: &str) -> Result<Bytes> {
         match &self.backend {
             Backend::Local(local) => local.get(path),
-            Backend::Object(object) => object.get_blocking(path)?.map_err(|e| self.object_error(path, e)),
+            Backend::Object(object) => object.wait(object.get(path))?.map_err(|e| self.object_error(path, e)),
         }
     }
 
@@ -331,7 +331,7 @@ impl Store {
     pub(crate) fn exists_blocking(&self, path: &str) -> Result<bool> {
         match &self.backend {
             Backend::Local(local) => Ok(local.info(path)?.is_some()),
-            Backend::Object(object) => object.exists_blocking(path)?.map_err(|e| self.object_error(path, e)),
+            Backend::Object(object) => object.wait(self.exists(path))?,
         }
     }
 

@@ -82,14 +82,9 @@ impl ObjectBackend {
         get_range(&self.store, &self.path(path), range, &self.metrics).await
     }
 
-    /// Use it on a blocking thread.
-    pub(super) fn get_blocking(&self, path: &str) -> Result<StoreResult<Bytes>> {
-        wait(self.immediate, self.get(path))
-    }
-
-    /// Use it on a blocking thread.
-    pub(super) fn exists_blocking(&self, path: &str) -> Result<StoreResult<bool>> {
-        wait(self.immediate, async { Ok(self.info(path).await?.is_some()) })
+    /// Waits for a call on this thread: use it on a blocking one.
+    pub(super) fn wait<T>(&self, call: impl Future<Output = T>) -> Result<T> {
+        wait(self.immediate, call)
     }
 
     pub(super) async fn get_tail(&self, path: &str, length: u64) -> StoreResult<(Bytes, u64)> {

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, new_null_array};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment};
@@ -190,14 +190,7 @@ impl FragmentReader {
                 .read_file(file, std::slice::from_ref(field), ranges)?
                 .pop()
                 .ok_or_else(|| Error::internal(format!("nothing was read for field {}", field.name))),
-            FieldLocation::Nowhere if field.nullable => {
-                Ok(new_null_array(&field.data_type(), array_rows(ranges)?))
-            }
-            FieldLocation::Nowhere => Err(Error::corrupt(format!(
-                "fragment {}: field {} (id {}) may not be null, yet no data file has it",
-                self.fragment.id, field.name, field.id
-            ))),
-            FieldLocation::Several => self.read_parts(field, ranges),
+            FieldLocation::Nowhere | FieldLocation::Several => self.read_parts(field, ranges),
         }
     }
 
@@ -229,7 +222,7 @@ impl FragmentReader {
         Ok(bytes)
     }
 
-    /// A field whose members are in several files, or partly nowhere.
+    /// A field whose members are in several files, or nowhere.
     fn read_parts(&self, field: &Field, ranges: &RowRanges) -> Result<ArrayRef> {
         let mut arrays = Vec::new();
         for file in 0..self.files.len() {
