@@ -81,6 +81,22 @@ def test_a_change_that_nobody_meant_is_found(setup: Setup) -> None:
         setup.fold.check()
 
 
+def test_intents_that_make_the_same_are_told_apart(tmp_path: Path) -> None:
+    """Two writers change no row; the checker takes the first one's intent for the second one's version."""
+    setup = Setup(tmp_path)
+    setup.fold = Fold(setup.uri, {}, [tmp_path / "journal", tmp_path / "other"], "0")
+    setup.fold.begin(first_state(7, setup.table), 1)
+    other, none = Journal(tmp_path / "other"), {**UPDATE, "low": 900, "high": 900}
+    first, second = setup.journal.propose(none), other.propose({**none, "kind": "delete"})
+    setup.table.delete("id >= 900 AND id < 900")
+    setup.fold.check()
+    setup.table.update({"n": "coalesce(n, 0) + 1"}, "false")
+    setup.journal.ended(first, 3)
+    other.ended(second, 2)
+    setup.fold.check()
+    setup.fold.end()
+
+
 def test_a_file_that_is_not_named_is_found(setup: Setup) -> None:
     """A name that no writer gives is left alone by a cleanup."""
     assert check_files(setup.uri, {}, setup.home)["orphans"] == 0

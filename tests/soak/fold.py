@@ -75,13 +75,14 @@ class Fold:
     def acknowledged(self, tail: Tail, proposal: Proposal) -> None:
         version = proposal.version
         assert version is not None
-        if not proposal.is_acknowledged and self.found[version][1]:
-            others = self.found[version][1]
-            others[0].version = version
-            self.found[version] = others[0], others[1:]
-            return
         if not proposal.is_acknowledged:
-            raise LostError(f"version {version} has what its writer got as failed: {shown(proposal)}")
+            self.another(version, f"version {version} has what its writer got as failed: {shown(proposal)}")
+            return
+        if proposal.taken_for in self.found:
+            wrong = (
+                f"version {proposal.taken_for} is of no intent but {shown(proposal)}, which is version {version}"
+            )
+            self.another(proposal.taken_for, wrong)
         if version > self.version:
             if version in self.pending:
                 raise LostError(
@@ -98,6 +99,14 @@ class Fold:
             self.tails[chosen.writer - 1].open[chosen.seq] = chosen
             self.found[version] = proposal, []
         self.prune(tail, proposal)
+
+    def another(self, version: int, wrong: str) -> None:
+        """The intent that was found for a version is not its one: the next of those that make the same."""
+        others = [proposal for proposal in self.found[version][1] if not proposal.is_acknowledged]
+        if not others:
+            raise LostError(wrong)
+        others[0].version = version
+        self.found[version] = others[0], others[1:]
 
     def prune(self, tail: Tail, proposal: Proposal) -> None:
         """What a writer left long before it made a version can not be committed any more."""

@@ -63,6 +63,8 @@ class Proposal:
     """The version that its writer got, or that the checker found it in."""
     is_acknowledged: bool = False
     between: tuple[int, int] | None = None
+    taken_for: int | None = None
+    """Another version that the checker found it in before it was acknowledged."""
 
 
 class Tail:
@@ -95,6 +97,7 @@ class Tail:
                     continue
                 self.open.pop(entry["ended"])
                 if entry["version"] is not None:
+                    found.taken_for = None if found.version == entry["version"] else found.version
                     found.is_acknowledged, found.version = True, entry["version"]
                     acknowledged.append(found)
                 elif found.version is not None:

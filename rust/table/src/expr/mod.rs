@@ -14,7 +14,7 @@
 //! | simplification that keeps the nulls of lists | `lists.rs` |
 //! | thousands of values in a list | `long_lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
-//! | timestamps keep their fractions | `times.rs` |
+//! | times of different units are compared as they are | `times.rs` |
 //! | an integer that does not fit its type is an error | `overflow.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
 //!
@@ -195,7 +195,7 @@ impl Expression {
         if predicate {
             expr = match_is_boolean(expr).map_err(fail)?;
         }
-        expr = depth::flatten(expr)?;
+        expr = depth::flatten(times::in_one_unit(expr, &df_schema).map_err(fail)?)?;
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&df_schema))
             .with_query_execution_start_time(Some(crate::runtime::utc_now()))

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use arrow_schema::Schema;
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Ident, Visit, Visitor, visit_expressions_mut,
+    AccessExpr, BinaryOperator, DataType, Expr, Ident, Value, Visit, Visitor, visit_expressions_mut,
 };
 use datafusion_sql::sqlparser::dialect::Dialect;
 use datafusion_sql::sqlparser::keywords::Keyword;
@@ -39,6 +39,10 @@ impl Dialect for PennonDialect {
 
     fn supports_filter_during_aggregation(&self) -> bool {
         false
+    }
+
+    fn supports_bitwise_shift_operators(&self) -> bool {
+        true
     }
 }
 
@@ -119,6 +123,7 @@ impl<'a> Text<'a> {
                 Expr::Cast { data_type: DataType::Timestamp(precision @ None, _), .. } => {
                     *precision = Some(MICROSECONDS);
                 }
+                Expr::CompoundFieldAccess { root, access_chain } => quote_members(root, access_chain),
                 Expr::CompoundIdentifier(path) => {
                     join_pair(path, schema);
                     if let Some(first) = path.first_mut() {
@@ -145,6 +150,20 @@ fn is_signed_item(three: &[&Token]) -> bool {
 
 fn syntax_error(sql: &str, error: &dyn std::fmt::Display) -> Error {
     Error::invalid_input(format!("Error parsing statement {sql:?}: {error}"))
+}
+
+/// Members of what is not a column, `items[1].name`, as DataFusion takes them: by text.
+fn quote_members(root: &Expr, access_chain: &mut [AccessExpr]) {
+    let is_column = matches!(root, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    let leading = access_chain.iter().take_while(|access| is_column && matches!(access, AccessExpr::Dot(_)));
+    let leading = leading.count();
+    for access in access_chain.iter_mut().skip(leading) {
+        if let AccessExpr::Dot(name) = access
+            && let Expr::Identifier(member) = name
+        {
+            *name = Expr::value(Value::SingleQuotedString(member.value.clone()));
+        }
+    }
 }
 
 /// Makes one name of the first two where that is a column: only pairs of rows have columns with a dot.

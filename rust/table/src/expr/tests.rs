@@ -3,8 +3,9 @@ use std::sync::Arc;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt64Type};
 use arrow_array::{
     BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array, Int64Array,
-    LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
-    TimestampSecondArray, UInt8Array, UInt64Array, cast::AsArray,
+    LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, Time32SecondArray,
+    Time64MicrosecondArray, TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
+    UInt8Array, UInt64Array, cast::AsArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{Field, Fields, TimeUnit};
@@ -289,6 +290,70 @@ fn times_keep_their_fractions() {
     ] {
         let sql = sql.replace("{}", half);
         let filter = Expression::predicate(&sql, &batch.schema()).unwrap();
+        assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+    }
+}
+
+/// Rows of 0, 1 and 2 nanoseconds and null, compared with times behind and before all nanoseconds.
+#[test]
+fn times_beyond_nanoseconds_are_compared() {
+    let nanos = TimestampNanosecondArray::from(vec![Some(0), Some(1), Some(2), None]);
+    let columns: [(&str, ArrayRef); 3] = [
+        ("d", Arc::new(Date32Array::from(vec![Some(0), Some(1), Some(2), None]))),
+        ("n", Arc::new(nanos.clone())),
+        ("z", Arc::new(nanos.with_timezone("UTC"))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+    for (sql, rows) in [
+        ("n < {late}", 3),
+        ("n <= {late}", 3),
+        ("n > {late}", 0),
+        ("n = {late}", 0),
+        ("n <> {late}", 3),
+        ("not (n < {late})", 0),
+        ("{late} > n", 3),
+        ("n > {early}", 3),
+        ("n < {early}", 0),
+        ("n between {early} and {late}", 3),
+        ("n not between {early} and {late}", 0),
+        ("n between timestamp '1970-01-01 00:00:00.000000001' and {late}", 2),
+        ("n in ({late}, timestamp '1970-01-01 00:00:00.000000001')", 1),
+        ("n not in ({late})", 3),
+        ("n is distinct from {late}", 4),
+        ("n < '3000-01-01'", 3),
+        ("z < '3000-01-01T00:00:00Z'", 3),
+        ("d < {late}", 3),
+        ("n < cast('3000-01-01' as timestamp(6))", 3),
+        ("n < timestamp '2262-04-11 23:47:16'", 3),
+        ("n >= timestamp '1970-01-01 00:00:00.000000001'", 2),
+    ] {
+        let sql = sql.replace("{late}", "timestamp '3000-01-01 00:00:00'");
+        let sql = sql.replace("{early}", "timestamp '1000-01-01 00:00:00'");
+        let filter = Expression::predicate(&sql, &batch.schema()).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+    }
+}
+
+/// Rows of 1, 2 and 3 seconds and null, in several units.
+#[test]
+fn times_of_day_are_compared_across_units() {
+    let seconds = Time32SecondArray::from(vec![Some(1), Some(2), Some(3), None]);
+    let micros = Time64MicrosecondArray::from(vec![Some(1_000_000), Some(2_500_000), Some(3_000_000), None]);
+    let columns: [(&str, ArrayRef); 2] = [("s", Arc::new(seconds)), ("u", Arc::new(micros))];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+    for (sql, rows) in [
+        ("s = time '00:00:01'", 1),
+        ("s < time '00:00:02.5'", 2),
+        ("time '00:00:02.5' <= u", 2),
+        ("u = time '00:00:02.5'", 1),
+        ("s = u", 2),
+        ("s between time '00:00:01.5' and u", 2),
+        ("s in (time '00:00:01', time '00:00:01.5')", 1),
+        ("s not in (time '00:00:01')", 2),
+        ("u = '00:00:02.5'", 1),
+        ("cast('00:00:03' as time) = s", 1),
+    ] {
+        let filter = Expression::predicate(sql, &batch.schema()).unwrap_or_else(|e| panic!("{sql}: {e}"));
         assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
     }
 }

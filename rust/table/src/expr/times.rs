@@ -1,8 +1,12 @@
-//! A timestamp in a comparison keeps its fraction, whatever the unit of the column.
+//! Times are compared as they are, whatever the units of columns and constants.
 //!
+//! Timestamps:
 //! Coercion casts a column of seconds to the unit of a constant. Simplification moves that cast to the constant and divides:
 //! half past a second would be that second. So the constant is brought to the unit of the column here, exactly: one that the
-//! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows.
+//! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows. Nanoseconds end in the
+//! year 2262: what lies behind is greater than all of them.
+//!
+//! Times of day: DataFusion compares those of one unit alone, so the coarser ones are cast.
 
 use std::sync::Arc;
 
@@ -31,18 +35,54 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier
     .map(|t| t.data)
 }
 
-/// Timestamps of a column that were cast to a finer unit.
+/// Casts times of day in comparisons to the finer one of their units, in an expression that was not coerced.
+pub(super) fn in_one_unit(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let finest = |sides: &[&Expr]| {
+        let types = sides.iter().map(|side| side.get_type(schema).ok().filter(is_time_of_day));
+        let types = types.collect::<Option<Vec<_>>>()?;
+        // `Time32` comes before `Time64`, seconds before milliseconds, and so on.
+        let finest = types.iter().max()?.clone();
+        types.iter().any(|other| *other != finest).then_some(finest)
+    };
+    let cast = |side: Expr, to: &DataType| side.cast_to(to, schema);
+    expr.transform_up(|node| {
+        let sides = match &node {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => vec![&**left, right],
+            Expr::Between(Between { expr, low, high, .. }) => vec![&**expr, low, high],
+            Expr::InList(InList { expr, list, .. }) => std::iter::once(&**expr).chain(list).collect(),
+            _ => return Ok(Transformed::no(node)),
+        };
+        match finest(&sides) {
+            Some(finest) => Ok(Transformed::yes(
+                node.map_children(|side| cast(side, &finest).map(Transformed::yes))?.data,
+            )),
+            None => Ok(Transformed::no(node)),
+        }
+    })
+    .map(|t| t.data)
+}
+
+fn is_time_of_day(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
+}
+
+/// Timestamps of a column that were cast to a finer unit, or are nanoseconds anyway.
 struct Widened<'a> {
     column: &'a Expr,
     unit: TimeUnit,
     zone: Option<Arc<str>>,
 }
 
-/// A constant in the unit of a column.
-struct Constant {
-    /// The last timestamp of the unit that is not after it; null of a null.
-    value: ScalarValue,
-    is_exact: bool,
+/// A constant among the timestamps of a unit.
+enum Constant {
+    /// It is one, or null.
+    At(ScalarValue),
+    /// It lies between this one and the next.
+    After(ScalarValue),
+    /// It lies behind the last one.
+    Above,
+    /// It lies before the first one.
+    Below,
 }
 
 struct TimestampRewriter<'a> {
@@ -79,9 +119,12 @@ impl TimestampRewriter<'_> {
     fn in_list(&self, node: &InList) -> Option<Expr> {
         let InList { expr, list, negated } = node;
         let Some(widened) = self.widened(expr) else { return self.in_columns(node) };
-        let constants: Option<Vec<_>> = list.iter().map(|item| self.constant(item, &widened)).collect();
-        let values = constants?.into_iter().filter(|constant| constant.is_exact);
-        let values: Vec<Expr> = values.map(|constant| Expr::Literal(constant.value, None)).collect();
+        let values = list.iter().filter_map(|item| match self.constant(item, &widened) {
+            Some(Constant::At(value)) => Some(Some(Expr::Literal(value, None))),
+            Some(_) => None,
+            None => Some((widened.unit == TimeUnit::Nanosecond).then(|| item.clone())),
+        });
+        let values = values.collect::<Option<Vec<Expr>>>()?;
         Some(match (values.is_empty(), negated) {
             (true, true) => always(widened.column),
             (true, false) => never(widened.column),
@@ -101,6 +144,15 @@ impl TimestampRewriter<'_> {
     }
 
     fn widened<'a>(&self, expr: &'a Expr) -> Option<Widened<'a>> {
+        self.cast_to_finer(expr).or_else(|| match expr.get_type(self.schema) {
+            Ok(DataType::Timestamp(unit @ TimeUnit::Nanosecond, zone)) if is_column(expr) => {
+                Some(Widened { column: expr, unit, zone })
+            }
+            _ => None,
+        })
+    }
+
+    fn cast_to_finer<'a>(&self, expr: &'a Expr) -> Option<Widened<'a>> {
         let (column, to) = match expr {
             Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
                 (expr, field.data_type())
@@ -111,9 +163,9 @@ impl TimestampRewriter<'_> {
         let DataType::Timestamp(unit, of_column) = column.get_type(self.schema).ok()? else { return None };
         // A cast that gives or takes a zone moves the timestamps as well.
         let is_moved = zone.is_some() != of_column.is_some();
-        let is_widened = unit < *finer && !is_moved && !is_constant(column) && !column.is_volatile();
+        let is_widened = unit < *finer && !is_moved && is_column(column);
         // A cast of the text's may be within that of the coercion.
-        is_widened.then(|| self.widened(column).unwrap_or(Widened { column, unit, zone: of_column }))
+        is_widened.then(|| self.cast_to_finer(column).unwrap_or(Widened { column, unit, zone: of_column }))
     }
 
     fn constant(&self, expr: &Expr, widened: &Widened<'_>) -> Option<Constant> {
@@ -122,9 +174,14 @@ impl TimestampRewriter<'_> {
         }
         let (finer, number) = match self.number(expr) {
             Some(found) => found,
-            // Nanoseconds end in the year 2262; a text is read in coarser units as well.
-            None => self.numbers_of_text(expr, widened)?,
+            // A text, or another constant, is read in coarser units as well.
+            None => self.coarser_number(expr, widened)?,
         };
+        if widened.unit == TimeUnit::Nanosecond {
+            let number =
+                number.filter(|n| n.checked_mul(per_second(widened.unit) / per_second(finer)).is_none())?;
+            return Some(if number > 0 { Constant::Above } else { Constant::Below });
+        }
         let ratio = Some(per_second(finer) / per_second(widened.unit)).filter(|ratio| *ratio > 0)?;
         let value = number.map(|number| number.checked_div_euclid(ratio)).unwrap_or_default();
         let is_exact = number.is_none_or(|number| number.checked_rem_euclid(ratio) == Some(0));
@@ -133,9 +190,9 @@ impl TimestampRewriter<'_> {
             TimeUnit::Second => ScalarValue::TimestampSecond(value, zone),
             TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(value, zone),
             TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(value, zone),
-            TimeUnit::Nanosecond => return None,
+            TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(value, zone),
         };
-        Some(Constant { value, is_exact })
+        Some(if is_exact { Constant::At(value) } else { Constant::After(value) })
     }
 
     /// The unit and the number of a constant timestamp.
@@ -159,33 +216,37 @@ impl TimestampRewriter<'_> {
         }
     }
 
-    fn numbers_of_text(&self, constant: &Expr, widened: &Widened<'_>) -> Option<(TimeUnit, Option<i64>)> {
-        let Expr::Cast(Cast { expr: text, field }) = constant else { return None };
+    /// The same of a constant that was cast to a unit that may not have it.
+    fn coarser_number(&self, constant: &Expr, widened: &Widened<'_>) -> Option<(TimeUnit, Option<i64>)> {
+        let Expr::Cast(Cast { expr: inner, field }) = constant else { return None };
         let DataType::Timestamp(_, zone) = field.data_type() else { return None };
-        let is_text = matches!(
-            **text,
-            Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::LargeUtf8(_) | ScalarValue::Utf8View(_), _)
-        );
-        [TimeUnit::Microsecond, widened.unit].iter().filter(|_| is_text).find_map(|unit| {
-            let cast = text.clone().cast_to(&DataType::Timestamp(*unit, zone.clone()), self.schema).ok()?;
-            self.number(&cast)
-        })
+        match inner.get_type(self.schema).ok()? {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                [TimeUnit::Microsecond, widened.unit].into_iter().find_map(|unit| {
+                    let to = DataType::Timestamp(unit, zone.clone());
+                    self.number(&inner.as_ref().clone().cast_to(&to, self.schema).ok()?)
+                })
+            }
+            DataType::Timestamp(_, of_inner) if of_inner.is_some() == zone.is_some() => self.number(inner),
+            _ => None,
+        }
     }
 }
 
-/// The comparison of a column with a constant, whose value was rounded down to the unit of the column.
+/// The comparison of a column with a constant.
 fn compare(column: &Expr, op: Operator, constant: Constant) -> Option<Expr> {
-    let with = |op| Some(binary_expr(column.clone(), op, Expr::Literal(constant.value, None)));
-    if constant.is_exact {
-        return with(op);
-    }
-    match op {
-        Operator::Eq => Some(never(column)),
-        Operator::NotEq => Some(always(column)),
-        Operator::Lt | Operator::LtEq => with(Operator::LtEq),
-        Operator::Gt | Operator::GtEq => with(Operator::Gt),
-        Operator::IsNotDistinctFrom => Some(lit(false)),
-        Operator::IsDistinctFrom => Some(lit(true)),
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    let with = |op, value| Some(binary_expr(column.clone(), op, Expr::Literal(value, None)));
+    match (constant, op) {
+        (Constant::At(value), op) => with(op, value),
+        (_, Eq) => Some(never(column)),
+        (_, NotEq) => Some(always(column)),
+        (_, IsNotDistinctFrom) => Some(lit(false)),
+        (_, IsDistinctFrom) => Some(lit(true)),
+        (Constant::After(value), Lt | LtEq) => with(LtEq, value),
+        (Constant::After(value), Gt | GtEq) => with(Gt, value),
+        (Constant::Above, Lt | LtEq) | (Constant::Below, Gt | GtEq) => Some(always(column)),
+        (Constant::Above, Gt | GtEq) | (Constant::Below, Lt | LtEq) => Some(never(column)),
         _ => None,
     }
 }
@@ -202,6 +263,11 @@ fn always(expr: &Expr) -> Expr {
 
 fn is_constant(expr: &Expr) -> bool {
     expr.column_refs().is_empty()
+}
+
+/// Whether it has a value of its own in each row, and always the same.
+fn is_column(expr: &Expr) -> bool {
+    !is_constant(expr) && !expr.is_volatile()
 }
 
 fn per_second(unit: TimeUnit) -> i64 {

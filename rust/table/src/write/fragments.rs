@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment, naming};
 use pennon_core::schema::{Field, LogicalType, Schema};
@@ -13,7 +14,7 @@ use pennon_datafile::{FileWriter, WriteOptions as FileOptions, check_writable};
 use tokio::runtime::Handle;
 
 use super::placement::Placement;
-use super::{BatchReader, WriteOptions, WrittenFragments};
+use super::{BatchReader, WriteOptions, WrittenFragments, members};
 use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
 use crate::json;
 use crate::runtime::{self, cancellation, check};
@@ -53,8 +54,9 @@ pub(crate) fn schema_of(schema: &arrow_schema::Schema, version: FileVersion) -> 
     Ok(if version >= FileVersion::V2_2 { schema.with_blob_v2() } else { schema })
 }
 
-/// Writes rows whose columns carry the ids of `table`; the last files may be on their way still. Columns that the data does not have are left out of the
-/// files and read as null.
+/// Writes rows whose columns carry the ids of `table`; the last files may be on their way still. Columns and members of
+/// structs that the data does not have are left out of the files and read as null; in the items of lists they are
+/// written as null.
 pub(crate) async fn write(
     placement: Placement,
     table: &Schema,
@@ -71,10 +73,11 @@ pub(crate) async fn write(
     let limits = Limits::new(params, version)?;
     let (token, _guard) = cancellation();
     runtime::blocking(move || {
-        let mut writer = FragmentWriter::new(placement, schema, limits)?;
+        let failed = |e: ArrowError| Error::invalid_input(format!("Reading the data failed: {e}"));
+        let mut writer = FragmentWriter::new(placement, schema.clone(), limits)?;
         for batch in data {
             check(&token)?;
-            let batch = batch.map_err(|e| Error::invalid_input(format!("Reading the data failed: {e}")))?;
+            let batch = members::with_items(&schema.fields, batch.map_err(failed)?).map_err(failed)?;
             if batch.num_columns() == 0 && batch.num_rows() > 0 {
                 return Err(Error::invalid_input(format!(
                     "{} rows without columns cannot be stored",

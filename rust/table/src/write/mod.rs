@@ -28,6 +28,7 @@ pub(crate) mod in_place;
 pub(crate) mod inserted_keys;
 pub(crate) mod lineage;
 pub(crate) mod lookup;
+pub(crate) mod members;
 pub(crate) mod moved;
 mod orphans;
 pub(crate) mod placement;

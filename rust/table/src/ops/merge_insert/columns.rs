@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::Schema as ArrowSchema;
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow_schema::{ArrowError, Schema as ArrowSchema};
 use arrow_select::interleave::interleave;
+use arrow_select::take::take;
 use pennon_core::conflict::rebase::RowsByFragment;
-use pennon_core::schema::Schema;
+use pennon_core::schema::{Field, Schema};
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
@@ -20,13 +21,14 @@ use super::found::Pair;
 use super::plan::MergePlan;
 use super::rows::Ordered;
 use super::sides::column;
-use super::source::MergeSource;
+use super::source::{MergeSource, to_u64};
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
 use crate::write::deletions;
 use crate::write::in_place::{RowsInPlace, has_column};
+use crate::write::members::{complete, keeps_members};
 use crate::write::moved::{self, Staged};
 
 /// Whether this costs less than whole rows in new fragments: values that are read and written, in bytes.
@@ -88,11 +90,11 @@ pub(super) async fn write(
     };
     let old = columns::values(Scan::new(Arc::clone(snapshot), &options)?.stream());
     let schema = Schema { fields, metadata: Default::default() };
-    let arrow = Arc::new(schema.to_arrow());
+    let changed = schema.clone();
     let source = Arc::clone(source);
     let mut patch = crate::runtime::blocking(move || {
         let given = Ordered::new(&source, pairs.iter().map(|pair| pair.source).collect(), limit)?;
-        Ok(Patch { pairs, next: 0, given, schema: arrow })
+        Ok(Patch { pairs, next: 0, given, schema: changed })
     })
     .await?;
     let values = Box::new(old.map(move |batch| patch.apply(&batch?)));
@@ -123,7 +125,8 @@ struct Patch {
     pairs: Vec<Pair>,
     next: usize,
     given: Ordered,
-    schema: Arc<ArrowSchema>,
+    /// The columns that change.
+    schema: Schema,
 }
 
 impl Patch {
@@ -133,31 +136,45 @@ impl Patch {
             .as_primitive_opt::<UInt64Type>()
             .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
         let mut picks = Vec::with_capacity(old.num_rows());
-        let mut count = 0;
+        let (mut count, mut matches) = (0, Vec::new());
         for (row, address) in addresses.values().iter().enumerate() {
             let matched = self.pairs.get(self.next + count).is_some_and(|pair| pair.target.0 == *address);
             picks.push(if matched { (1, count) } else { (0, row) });
             count += usize::from(matched);
+            matches.extend(matched.then_some(to_u64(row)));
         }
         self.next += count;
         let given = self.given.next_rows(count)?;
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
-        for field in self.schema.fields() {
-            let (old, new) = (column(old, field.name())?, column(&given, field.name())?);
-            let new = if new.data_type() == old.data_type() {
-                Ok(new)
-            } else {
-                arrow_cast::cast(&new, old.data_type())
-            };
-            let both = new.and_then(|new| interleave(&[old.as_ref(), new.as_ref()], &picks));
-            columns.push(both.map_err(|e| Error::invalid_input(format!("column {}: {e}", field.name())))?);
-        }
-        let fields = self.schema.fields().iter().zip(&columns);
-        let fields = fields.map(|(field, column)| {
+        let matches = UInt64Array::from(matches);
+        let (mut fields, mut columns) = (Vec::new(), Vec::new());
+        for field in &self.schema.fields {
+            let (old, new) = (column(old, &field.name)?, column(&given, &field.name)?);
+            let both = patched(field, &old, &new, &matches, &picks);
+            let both = both.map_err(|e| Error::invalid_input(format!("column {}: {e}", field.name)))?;
             // The writer checks nulls later, with the path of the column.
-            field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
-        });
-        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>())), columns)
+            fields.push(field.to_arrow().with_data_type(both.data_type().clone()).with_nullable(true));
+            columns.push(both);
+        }
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns)
             .map_err(|e| Error::internal(format!("changed columns: {e}")))
     }
+}
+
+/// A column with new values in the rows that match; `picks`: for each row whether its value is new, and where it is.
+fn patched(
+    field: &Field,
+    old: &ArrayRef,
+    new: &ArrayRef,
+    matches: &UInt64Array,
+    picks: &[(usize, usize)],
+) -> Result<ArrayRef, ArrowError> {
+    let mut new = if keeps_members(field, new.data_type()) {
+        complete(field, new, Some(&take(old, matches, None)?))?
+    } else {
+        complete(field, new, None)?
+    };
+    if new.data_type() != old.data_type() {
+        new = arrow_cast::cast(&new, old.data_type())?;
+    }
+    interleave(&[old.as_ref(), new.as_ref()], picks)
 }

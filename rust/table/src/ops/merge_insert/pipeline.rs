@@ -255,7 +255,7 @@ fn moves(
     shares: usize,
 ) -> Result<Moves> {
     let JoinResult { mut pairs, source: matched, .. } = found;
-    let schema = Arc::clone(snapshot.arrow_schema());
+    let schema = Arc::clone(&snapshot.manifest.schema);
     let matched = Arc::new(matched);
     let rows = deletions::by_fragment(pairs.iter().map(|pair| pair.target));
     let mut moved = RowsByFragment::new();
@@ -272,7 +272,8 @@ fn moves(
     let addresses = pairs.into_iter().map(|pair| pair.target).collect();
     let ordered = Ordered::new(source, order, limit)?;
     let mut replacement = Replacement { schema: Arc::clone(&schema), addresses, next: 0, source: ordered };
-    let mut columns: Vec<String> = plan.missing.iter().map(|field| field.name.clone()).collect();
+    let kept = plan.missing.iter().chain(&plan.partial);
+    let mut columns: Vec<String> = kept.map(|field| field.name.clone()).collect();
     columns.push("_rowaddr".to_owned());
     let (mut inserted, mut inserted_keys) = (None, None);
     if plan.insert && matched.len() < source.rows {

@@ -16,6 +16,7 @@ use crate::expr::Expression;
 use crate::json;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
+use crate::write::members;
 
 /// The column of row ids, which can be a key.
 pub(super) const ROW_ID: &str = "_rowid";
@@ -159,6 +160,8 @@ pub(super) struct MergePlan {
     pub(super) given: Vec<Field>,
     /// Columns of the table that it does not have.
     pub(super) missing: Vec<Field>,
+    /// Columns that it has, but not all members of: the others stay in rows that match.
+    pub(super) partial: Vec<Field>,
     pub(super) matched: Matched,
     pub(super) insert: bool,
     /// Which rows that only the table has are deleted.
@@ -195,6 +198,10 @@ impl MergePlan {
                  not provided by the source. Either add them to the source or set when_not_matched to DoNothing."
             )));
         }
+        let is_partial = |field: &Field| {
+            let given = source.column_with_name(&field.name);
+            given.is_some_and(|(_, given)| members::keeps_members(field, given.data_type()))
+        };
         let matched = match &clauses.when_matched {
             WhenMatched::DoNothing => Matched::Nothing,
             WhenMatched::UpdateAll => Matched::Update(None),
@@ -224,6 +231,7 @@ impl MergePlan {
         let plan = Self {
             on,
             by_row_id,
+            partial: given.iter().filter(|field| is_partial(field)).map(|field| (*field).clone()).collect(),
             given: given.into_iter().cloned().collect(),
             missing: missing.into_iter().cloned().collect(),
             matched,
@@ -250,7 +258,7 @@ impl MergePlan {
             "deleting target rows unmatched by the source removes rows"
         } else if !matches!(self.matched, Matched::Update(_)) {
             "no matched row is updated"
-        } else if self.missing.is_empty() {
+        } else if self.missing.is_empty() && self.partial.is_empty() {
             "the source covers every dataset column, so there is nothing to skip"
         } else if self.changed().next().is_none() {
             "the source carries no column besides the join key"

@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{
-    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array,
-};
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::take_record_batch;
+use pennon_core::schema::Schema;
 use pennon_core::{Error, Result, RowAddress};
 
 use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered, to_u64};
 use crate::ops::spill::{Spilled, Writer};
+use crate::write::members::complete;
 
 /// Runs of an order, at most: each has an open file.
 const RUNS: u64 = 64;
@@ -147,7 +147,7 @@ fn with_rank(schema: &SchemaRef) -> SchemaRef {
 /// Puts the values of the source into rows that match.
 pub(super) struct Replacement {
     /// The schema of the table.
-    pub(super) schema: SchemaRef,
+    pub(super) schema: Arc<Schema>,
     /// The addresses in the order in which the rows are read.
     pub(super) addresses: Vec<RowAddress>,
     pub(super) next: usize,
@@ -155,7 +155,7 @@ pub(super) struct Replacement {
 }
 
 impl Replacement {
-    /// The rows as they are written, from their addresses and the columns that the source does not have.
+    /// The rows as they are written, from their addresses and the columns that the source has not, or not all of.
     pub(super) fn apply(&mut self, read: &RecordBatch) -> Result<RecordBatch> {
         let addresses = column(read, "_rowaddr")?;
         let addresses = addresses
@@ -169,27 +169,26 @@ impl Replacement {
         }
         self.next = end;
         let given = self.source.next_rows(read.num_rows())?;
-        let column = |field: &arrow_schema::FieldRef| {
-            given.column_by_name(field.name()).or_else(|| read.column_by_name(field.name())).cloned()
-        };
-        table_rows(&self.schema, read.num_rows(), column)
+        table_rows(&self.schema, &given, Some(read))
     }
 }
 
-/// A batch with the columns of the table. The types may be those of the source, which the writer converts.
-fn table_rows(
-    schema: &SchemaRef,
-    rows: usize,
-    column: impl Fn(&arrow_schema::FieldRef) -> Option<ArrayRef>,
-) -> Result<RecordBatch> {
+/// A batch with the columns of the table: those of the source, and those that rows have already. The types may be those of
+/// the source, which the writer converts.
+fn table_rows(schema: &Schema, given: &RecordBatch, read: Option<&RecordBatch>) -> Result<RecordBatch> {
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
-    for field in schema.fields() {
-        let array = column(field).unwrap_or_else(|| new_null_array(field.data_type(), rows));
+    for field in &schema.fields {
+        let kept = read.and_then(|read| read.column_by_name(&field.name));
+        let array = match (given.column_by_name(&field.name), kept) {
+            (Some(given), kept) => complete(field, given, kept).map_err(failed)?,
+            (None, Some(kept)) => Arc::clone(kept),
+            (None, None) => new_null_array(&field.data_type(), given.num_rows()),
+        };
         // The writer checks nulls later, with the path of the column.
-        fields.push(field.as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true));
+        fields.push(field.to_arrow().with_data_type(array.data_type().clone()).with_nullable(true));
         columns.push(array);
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let options = RecordBatchOptions::new().with_row_count(Some(given.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options).map_err(failed)
 }
 
@@ -197,15 +196,14 @@ fn table_rows(
 pub(super) struct Unmatched {
     pub(super) rows: Numbered,
     pub(super) matched: Arc<MatchedRows>,
-    pub(super) schema: SchemaRef,
+    /// The schema of the table.
+    pub(super) schema: Arc<Schema>,
 }
 
 impl Unmatched {
     fn of(&self, first: u64, batch: &RecordBatch) -> Result<RecordBatch> {
         let unmatched = unmatched(&self.matched, first, batch).map_err(failed)?;
-        table_rows(&self.schema, unmatched.num_rows(), |field| {
-            unmatched.column_by_name(field.name()).cloned()
-        })
+        table_rows(&self.schema, &unmatched, None)
     }
 }
 
@@ -235,7 +233,7 @@ impl Iterator for Unmatched {
 
 impl arrow_array::RecordBatchReader for Unmatched {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Arc::new(self.schema.to_arrow())
     }
 }
 
