@@ -2,6 +2,9 @@
 # requirements/, build the wheel and run; stamps in .venv make the second run quick. Who changes something runs
 # `make quick`, after the first `make develop` without a build unless Rust was changed.
 
+# Apple's make is 3.81, which ignores .SHELLFLAGS: failures within a recipe would pass.
+$(if $(filter 3.%,$(MAKE_VERSION)),$(error make $(MAKE_VERSION) is too old: Pennon needs GNU make 4, on macOS gmake of "brew install make"))
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

@@ -180,7 +180,7 @@ def found_again(uri: str, complete: int, timings: report.Timings) -> None:
     rows: list[tuple[Any, ...]] = []
     with timings.step("ten lookups by row id"):
         for table in (before, after):
-            taken = table._take_rows(ids, columns=[*LINEAGE, *SHOWN]).to_pylist()
+            taken = table.take_rows(ids, columns=[*LINEAGE, *SHOWN]).to_pylist()
             known = {row["_rowid"]: row for row in taken}
             for row_id in ids:
                 row = known.get(row_id)
@@ -230,12 +230,12 @@ def check_with_pylance(uri: str, tables: Path, expected: dict[int, int]) -> int:
     except ImportError:
         print("   pylance is not installed: nothing compared")
         return 0
-    places = [(uri, version, rows) for version, rows in expected.items()]
-    places += [(str(tables / f"{name}.lance"), 1, None) for name in SMALL]
+    tables_read = [(uri, version, rows) for version, rows in expected.items()]
+    tables_read += [(str(tables / f"{name}.lance"), 1, None) for name in SMALL]
     rows: list[tuple[Any, ...]] = []
     agreed = True
-    for place, version, count in places:
-        ours, theirs = pennon.dataset(place, version=version), lance.dataset(place, version=version)
+    for location, version, count in tables_read:
+        ours, theirs = pennon.dataset(location, version=version), lance.dataset(location, version=version)
         columns = [*ours.schema.names, *LINEAGE]
         left, right = ours.to_table(columns=columns), theirs.to_table(columns=columns)
         theirs.validate()
@@ -244,7 +244,7 @@ def check_with_pylance(uri: str, tables: Path, expected: dict[int, int]) -> int:
         # Cast: the readers may disagree about metadata, not about values.
         same_rows = left.equals(right.cast(left.schema))
         agreed = agreed and same_count and same_rows
-        rows.append((Path(place).stem, version, left.num_rows, right.num_rows, same_count, same_rows))
+        rows.append((Path(location).stem, version, left.num_rows, right.num_rows, same_count, same_rows))
     headers = ["table", "version", "rows in pennon", "in pylance", "counts agree", "rows, ids, lineage agree"]
     report.table(headers, rows)
     print(

@@ -1,5 +1,7 @@
 """Draws the imports of `rust/table` and `python/pennon` and checks their floors: no file uses one above, no circle.
 
+The package for Spark has one floor, above both: its files form no circle, and use no private name of `pennon`.
+
 A floor may use itself and the floors below it (`FLOORS` and `PYTHON_FLOORS`, lowest first). Inside a floor the
 files may use each other, but not in a circle. Paths that are written out in Rust (`crate::store::Store` in a body)
 count like `use`; in Python imports in functions, for type checkers and in stubs count like others. Files of tests
@@ -37,6 +39,7 @@ FLOORS = [
     "lib",
 ]
 PACKAGE = Path(__file__).parents[1] / "python" / "pennon"
+PLUGIN = Path(__file__).parents[1] / "spark-plugin" / "pyspark_pennon"
 # All stubs of the compiled module count as one file, which it is.
 COMPILED = "_native"
 # Lowest first: files and folders of the package by floor.
@@ -231,6 +234,19 @@ def faults(graph: dict[str, set[str]], floor_of: dict[str, int], folder: str, se
     return found + [f"{folder}: circle of {len(ring)}: {', '.join(ring)}" for ring in circles(graph)]
 
 
+def private_imports(package: Path) -> list[str]:
+    """Imports of private modules and names of `pennon` in another package."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name}" for name in names]
+            private = [name for name in names if re.match(r"pennon\.(\w+\.)*_", name)]
+            found += [f"{package.name}: {path.stem} imports {name}, which is private" for name in private]
+    return found
+
+
 def show(graph: dict[str, set[str]], floor_of: dict[str, int], names: list[str], separator: str) -> None:
     counts: dict[tuple[int, int], int] = {}
     for source, targets in graph.items():
@@ -258,7 +274,13 @@ def main() -> int:
             print(line)
         print(f"{folder}: {len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(found)} faults")
         failed = failed or bool(found)
-    return failed
+    # The package itself is imported for its release alone, the table by its builder for the type of the result.
+    graph = {module: targets - {"__init__"} for module, targets in python_arrows(PLUGIN).items()}
+    graph["builders"].discard("table")
+    found = private_imports(PLUGIN)
+    found += [f"{PLUGIN.name}: circle of {len(ring)}: {', '.join(ring)}" for ring in circles(graph)]
+    print(*found, f"{PLUGIN.name}: {len(graph)} files, {len(found)} faults", sep="\n")
+    return failed or bool(found)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""Keeps words of the house out of the Rust sources: one word for one thing, and that of the field.
+"""Keeps words of the house out of sources and documents: one word for one thing, and that of the field.
 
-`python tests/glossary.py` reads all Rust files and prints each word that is left behind with what to write
-instead; it exits with 1 if there is one. The lists below are the glossary. Four kinds of rules:
+`python tests/glossary.py` reads all files of Rust, Python and Markdown and prints each word that is left behind
+with what to write instead; it exits with 1 if there is one. The lists below are the glossary. Four kinds of rules:
 
 | list | matches |
 |---|---|
 | `NAMES` | a whole identifier or the name of a file |
 | `PARTS` | consecutive parts of such a name, in snake or camel case: `unit` is in `UnitPrice` and `unit_price` |
 | `TYPES` | the name of a type where it is defined: it needs a word before it that says of what |
-| `PHRASES` | words in comments and in strings |
+| `PHRASES` | words in comments, in strings and in documents |
+
+In Python a local variable may have an ordinary word for its name: `NAMES` and `TYPES` are for what is defined with
+`def` or `class`. The names of tests are sentences, so in them only phrases are looked for.
 
 `ELSEWHERE` lists where a word of these has its ordinary meaning. `TO_DO` lists the files and folders that still
 have to be converted.
@@ -16,12 +19,19 @@ have to be converted.
 
 from __future__ import annotations
 
+import io
 import re
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOTS = ("rust", "tests/rust", "benches/rust")
+# Where names of Python are looked at.
+PACKAGES = ("python/", "spark-plugin/pyspark_pennon/", "demo/", "examples/", "benches/")
+FOLDERS = (*PACKAGES, "tests", "docs", "requirements", ".github")
+# They have all the words.
+LISTS = ("tests/glossary.py", "tests/python/test_glossary.py")
 # Made from the format's .proto files.
 GENERATED = ("rust/core/src/wire/generated/",)
 TO_DO: tuple[str, ...] = ()
@@ -80,12 +90,29 @@ PARTS = {
 # Ordinary words that have such a part.
 ORDINARY = ("in_place",)
 # Repetition levels are those of nested columns.
-NESTED = ("rust/core/src/file/", "rust/core/src/wire/", "rust/datafile/")
+NESTED = ("rust/core/src/file/", "rust/core/src/wire/", "rust/datafile/", "ARCHITECTURE.md")
 # The text of a known hash value has the word.
 HASHED = ("rust/core/src/transaction/key_filter.rs",)
 # The report of a verification lists them under this name.
-REPORTED = ("rust/py/src/verify.rs", "rust/table/src/ops/verify/")
-ELSEWHERE = {"repetition": NESTED + HASHED, "repetitions": NESTED, "leftovers": REPORTED}
+REPORTED = (
+    "rust/py/src/verify.rs",
+    "rust/table/src/ops/verify/",
+    "python/pennon/verification.py",
+    "python/pennon/_native/_verify.pyi",
+)
+# Benchmarks measure two libraries next to each other.
+MEASURED = ("benches/",)
+# Regular expressions have repetitions as well.
+REPEATED = ("tests/python/test_bombs.py",)
+# Names that are nearly the one that was given.
+SUGGESTED = ("spark-plugin/pyspark_pennon/",)
+ELSEWHERE = {
+    "repetition": NESTED + HASHED,
+    "repetitions": NESTED + REPEATED,
+    "near": SUGGESTED,
+    "leftovers": REPORTED,
+    "side_by_side": MEASURED,
+}
 
 TYPES = ("Change", "Columns", "Found", "Kind", "Merged", "Part", "Plan", "Rows", "Source")
 # Names of operations, which a worker must not have as well.
@@ -126,8 +153,10 @@ DEFINES = ("enum", "struct", "trait", "type", "union", "as")
 NAME = re.compile(r"[A-Za-z_]\w*")
 QUOTED = re.compile(r"`([^`\n]+)`")
 # Between two words of a phrase: a blank, or a line break with the marks of a comment or a continued string.
-BLANK = r"(?:\\?\s+(?://[/!]?\s*)?)"
+BLANK = r"(?:\\?\s+(?:(?://[/!]?|\#)\s*)?)"
 GAP = re.compile(BLANK)
+# Since Python 3.12 the texts of an f-string are tokens of their own.
+TEXTS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
 PHRASE = re.compile(
     rf"\b(?:{'|'.join(phrase.replace(' ', BLANK) for phrase in sorted(PHRASES, reverse=True))})\b", re.IGNORECASE
 )
@@ -191,20 +220,61 @@ def in_source(source: str, path: str = "") -> Iterator[Finding]:
     yield from in_comment(comments, first, path)
 
 
+def in_python(source: str, path: str = "") -> Iterator[Finding]:
+    """As `in_source`, in a file of Python."""
+    previous, comments, first, last = "", "", 0, 0
+    has_names = path.startswith(PACKAGES)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        line, text = token.start[0], token.string
+        if token.type == tokenize.COMMENT:
+            if comments and line > last + 1:
+                yield from in_comment(comments, first, path)
+                comments = ""
+            first, last = first if comments else line, line
+            comments = f"{comments}\n{text}" if comments else text
+        elif token.type in TEXTS:
+            yield from in_text(text, line, path)
+        elif token.type == tokenize.NAME and has_names:
+            for word, instead in in_name(text, path):
+                if previous in ("class", "def") or word not in NAMES:
+                    yield line, word, instead
+            if previous == "class" and text in TYPES:
+                yield line, text, f"a name that says of what, as in Scan{text}"
+            previous = text
+    yield from in_comment(comments, first, path)
+
+
+READERS: dict[str, Callable[[str, str], Iterator[Finding]]] = {
+    ".rs": in_source,
+    ".py": in_python,
+    ".pyi": in_python,
+    ".md": lambda source, path: in_text(source, 1, path),
+}
+
+
 def is_meant(word: str, path: str) -> bool:
     """Whether a word of the lists is not an ordinary one in this file."""
     return not path.startswith(ELSEWHERE.get(word, ("\0",)))
 
 
+def sources(root: Path) -> Iterator[Path]:
+    """All files that are read."""
+    yield from (file for folder in ROOTS for file in (root / folder).rglob("*.rs"))
+    yield from root.glob("*.md")
+    for ending in ("py", "pyi", "md"):
+        yield from (file for folder in FOLDERS for file in (root / folder).rglob(f"*.{ending}"))
+
+
 def findings(root: Path) -> Iterator[str]:
     """All of the tree."""
-    for file in sorted(file for folder in ROOTS for file in (root / folder).rglob("*.rs")):
+    for file in sorted(sources(root)):
         path = file.relative_to(root).as_posix()
-        if path.startswith((*GENERATED, *TO_DO)):
+        if path.startswith((*GENERATED, *TO_DO)) or path in LISTS:
             continue
-        for word, instead in in_name(file.stem, path):
-            yield f"{path}: {word}: write {instead}"
-        for line, word, instead in sorted(in_source(file.read_text(), path)):
+        if file.suffix == ".rs" or path.startswith(PACKAGES):
+            for word, instead in in_name(file.stem, path):
+                yield f"{path}: {word}: write {instead}"
+        for line, word, instead in sorted(READERS[file.suffix](file.read_text(), path)):
             yield f"{path}:{line}: {word}: write {instead}"
 
 

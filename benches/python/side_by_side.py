@@ -121,12 +121,12 @@ def check_equal(claim: str, answers: Mapping[str, object]) -> None:
 
 def sampled(batches: Iterable[pa.RecordBatch]) -> tuple[int, list[dict[str, object]]]:
     """The number of rows of a scan, and the values of every 997th of them."""
-    rows, picked = 0, []
+    rows, values = 0, []
     for batch in batches:
         wanted = list(range(-rows % STEP, batch.num_rows, STEP))
-        picked += batch.take(pa.array(wanted, pa.int64())).to_pylist()
+        values += batch.take(pa.array(wanted, pa.int64())).to_pylist()
         rows += batch.num_rows
-    return rows, picked
+    return rows, values
 
 
 def options(side: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def changes(spark: SparkSession, count: int) -> DataFrame:
     return old.union(new)
 
 
-def wide(spark: SparkSession, count: int) -> DataFrame:
+def embeddings(spark: SparkSession, count: int) -> DataFrame:
     """A key and a random array of floats."""
     floats = f"transform(sequence(1, {VECTOR}), at -> float(hash(id, at) / 2147483648D)) AS embedding"
     return spark.range(0, count, 1, 4).selectExpr("id", floats)

@@ -52,8 +52,8 @@ from sides import (
     Workers,
     asked,
     changes,
+    embeddings,
     rows,
-    wide,
 )
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
@@ -239,7 +239,7 @@ def make(side: Side, spark: SparkSession, count: int, verbs: list[str]) -> None:
     """The tables from which rounds start."""
     side.make(rows(spark, 0, count), "made")  # type: ignore[union-attr]
     if "vectors" in verbs:
-        side.make(wide(spark, count // 10), "wide")  # type: ignore[union-attr]
+        side.make(embeddings(spark, count // 10), "wide")  # type: ignore[union-attr]
     if "compaction" in verbs and can(side, "compaction"):
         side.make(rows(spark, 0, count, FILES), "small")  # type: ignore[union-attr]
         side.fresh("compaction")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import pennon.blob  # noqa: F401  # registers the Arrow type of blobs
 from pennon import _native
-from pennon._options import file_address, located, refuse, strings
+from pennon._options import located, location, refuse, strings
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 
@@ -258,7 +258,7 @@ class LanceFileReader:
         if isinstance(columns, str):
             raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
         self._path = path
-        address, options = file_address(path), strings(storage_options)
+        address, options = location(path, "path"), strings(storage_options)
         with located(address):
             names = None if columns is None else list(columns)
             self._reader = _inner_reader or _native.FileReader(address, names, options)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import pennon.blob  # noqa: F401  # registers the Arrow type of blobs
 from pennon import _native
-from pennon._options import file_address, ignored, refuse, refuse_unknown, strings
+from pennon._options import ignored, location, refuse, refuse_unknown, strings
 from pennon.errors import InvalidTypeError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class LanceFileWriter:
         refuse_unknown("LanceFileWriter", (), kwargs)
         self._path = path
         self._writer = _inner_writer or _native.FileWriter(
-            file_address(path),
+            location(path, "path"),
             schema,
             {
                 "version": version,

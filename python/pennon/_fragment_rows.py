@@ -1,4 +1,4 @@
-"""Rows of a fragment by their offsets: read, and deleted without a commit."""
+"""Rows of a fragment: read by position, and deleted by offset without a commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from pennon._fragment_state import FragmentState
 from pennon._table import rows
-from pennon.errors import InvalidInputError
+from pennon._table.row_numbers import row_numbers
+from pennon.errors import InvalidInputError, PositionError
 from pennon.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class FragmentSession:
         self._fragment, self._columns, self._with_row_address = session
 
     def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
-        """Rows by their offset in the fragment, deleted rows counted.
+        """Rows by position, as `LanceFragment.take`.
 
         Examples
         --------
@@ -47,10 +48,15 @@ class FragmentSession:
 
 
 class FragmentRows(FragmentState):
-    """The methods of `LanceFragment` that take offsets."""
+    """The methods of `LanceFragment` that take rows."""
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
-        """Rows by their offset in the fragment, deleted rows counted.
+        """Rows by position among those of the fragment that are not deleted, in the order of `indices`.
+
+        Raises
+        ------
+        pennon.PositionError
+            A position is negative or past the end.
 
         Examples
         --------
@@ -59,8 +65,38 @@ class FragmentRows(FragmentState):
         >>> table = pennon.write_dataset(data, "memory://fragment-take", mode="overwrite", max_rows_per_file=3)
         >>> table.get_fragment(1).take([2, 0])["a"].to_pylist()
         [5, 3]
+        >>> table.delete("a = 3")
+        {'num_deleted_rows': 1}
+        >>> table.get_fragment(1).take([0, 1])["a"].to_pylist()
+        [4, 5]
         """
         return self._taken(indices, columns)
+
+    def take_offsets(self, offsets: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
+        """Rows by their offset in the fragment, deleted rows counted, as in row addresses; those are left out.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://fragment-take-offsets", mode="overwrite")
+        >>> table.delete("a = 2")
+        {'num_deleted_rows': 1}
+        >>> table.get_fragment(0).take_offsets([2, 1, 0])["a"].to_pylist()
+        [3, 1]
+        """
+        return rows.take(self._dataset._native, "address", self._addresses(offsets), columns)
+
+    def _addresses(self, offsets: Sequence[int] | pa.Array) -> pa.Array:
+        first = pa.scalar(self._native.id << 32, pa.uint64())
+        return pc.add(self._numbered(offsets, self._native.physical_rows), first)
+
+    def _numbered(self, indices: Sequence[int] | pa.Array, count: int) -> pa.Array:
+        """Row numbers below a count. Raises `PositionError` for others."""
+        numbers = pa.py_buffer(row_numbers(indices))
+        found = pa.Array.from_buffers(pa.uint64(), len(numbers) // 8, [None, numbers])
+        if len(found) and (last := pc.max(found).as_py()) >= count:
+            raise PositionError(f"Row {last} is out of range: fragment {self._native.id} has {count} rows")
+        return found
 
     def open_session(self, columns: Columns | None = None, with_row_address: bool | None = None) -> FragmentSession:
         """The same columns of other rows, again and again.
@@ -78,8 +114,13 @@ class FragmentRows(FragmentState):
     def _taken(
         self, indices: Sequence[int] | pa.Array, columns: Columns | None, with_row_address: bool = False
     ) -> pa.Table:
-        first = pa.scalar(self._native.id << 32, pa.uint64())
-        addresses = pc.add(pa.array(indices, pa.uint64()), first)
+        if self._native.num_deletions:
+            scan = self._dataset.scanner(columns=[], with_row_address=True, fragments=[self])
+            parts = [batch.column("_rowaddr") for batch in scan.to_batches()]
+            live = pa.chunked_array(parts, pa.uint64()).combine_chunks()
+            addresses = live.take(self._numbered(indices, len(live)))
+        else:
+            addresses = self._addresses(indices)
         return rows.take(self._dataset._native, "address", addresses, columns, with_row_address=with_row_address)
 
     def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:

@@ -119,7 +119,7 @@ def _batches(data: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     try:
-        return pa.Table.from_batches([batch]).cast(schema).combine_chunks().to_batches()[0]
+        return batch.cast(schema)
     except (pa.ArrowException, ValueError) as error:
         raise SchemaMismatchError(
             f"A batch of the data does not fit the schema that was given: {error}. It has\n{batch.schema}\nand the"

@@ -16,7 +16,7 @@ import pyarrow.dataset
 
 from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
-from pennon._options import deprecated, ignored
+from pennon._options import deprecated, ignored, strings
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class DatasetApi(CommitMethods):
         {b'team': b'core'}
         """
         deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
-        self.update_schema_metadata(dict(new_metadata), replace=True)
+        self.update_schema_metadata({**strings(new_metadata, "new_metadata")}, replace=True)
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
         """Deprecated: use `update_field_metadata({path: metadata}, replace=True)`.
@@ -260,7 +260,7 @@ class DatasetApi(CommitMethods):
         {b'unit': b'm'}
         """
         deprecated("replace_field_metadata", "update_field_metadata({path: metadata}, replace=True)")
-        self.update_field_metadata({field_name: dict(new_metadata)}, replace=True)
+        self.update_field_metadata({field_name: {**strings(new_metadata, "new_metadata")}}, replace=True)
 
     @property
     def initial_storage_options(self) -> dict[str, str] | None:

@@ -1,11 +1,13 @@
-"""Checks of what is given: options without support or effect, commit locks, maps of strings, paths, JSON."""
+"""Checks of what is given: options without support or effect, and the types and ranges of arguments."""
 
 from __future__ import annotations
 
+import operator
 import os
+import reprlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
@@ -15,6 +17,7 @@ from pennon.errors import (
     MissingKeyError,
     NoEffectWarning,
     PennonError,
+    PositionError,
     UnsupportedError,
 )
 
@@ -98,13 +101,61 @@ def lock(commit_lock: Lock | None) -> Lock | None:
     return commit_lock
 
 
-def strings(mapping: Mapping[Any, Any] | None) -> dict[str, str]:
-    """A map of strings. Raises `InvalidTypeError` for other keys or values."""
-    found = dict(mapping or {})
+def strings(mapping: Mapping[Any, Any] | None, name: str = "storage_options") -> dict[str, str]:
+    """A map of strings. Raises `InvalidTypeError` for anything else, without its values, which may be secrets."""
+    try:
+        found = {} if mapping is None else dict(mapping)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{name} must be a dict of strings, found {type(mapping).__name__}") from None
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"Keys and values must be strings: found {key!r}: {value!r}")
+            raise InvalidTypeError(f"{name} must be a dict of strings, found {key!r}: {type(value).__name__}")
     return found
+
+
+def checked_text(name: str, value: Any) -> str:
+    """A text. Raises `InvalidTypeError` for anything else."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{name} must be text, found {_found(value)}")
+    return value
+
+
+def checked_names(name: str, value: Any) -> list[str]:
+    """A list of texts. Raises `InvalidTypeError` for anything else, a single text too."""
+    found = None if isinstance(value, str | bytes) or not isinstance(value, Iterable) else list(value)
+    if found is None or not all(isinstance(item, str) for item in found):
+        raise InvalidTypeError(f"{name} must be a list of texts, found {_found(value)}")
+    return found
+
+
+def checked_number(name: str, value: Any, least: int = 0, most: int = 2**64 - 1) -> int:
+    """A whole number. Raises `InvalidTypeError` for anything else, and `PositionError` outside of the bounds."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidTypeError(f"{name} must be a whole number, found {_found(value)}") from None
+    if number < 0 == least:
+        raise PositionError(f"{name} must be non-negative, got {number}")
+    if not least <= number <= most:
+        raise PositionError(f"{name} must be between {least} and {most}, got {number}")
+    return number
+
+
+def checked_reference(name: str, version: Any) -> Any:
+    """A version: a number, a tag, or a tuple with a branch. Raises as `checked_number` for anything else."""
+    if version is None or isinstance(version, str):
+        return version
+    if isinstance(version, tuple) and len(version) == 2 and isinstance(version[0], str | None):
+        return version[0], checked_reference(name, version[1])
+    if not hasattr(version, "__index__"):
+        raise InvalidTypeError(
+            f"{name} must be an int, a tag (str) or a tuple of branch and version, found {_found(version)}"
+        )
+    return checked_number(name, version)
+
+
+def _found(value: Any) -> str:
+    return f"{type(value).__name__} {reprlib.repr(value)}"
 
 
 @contextmanager
@@ -143,9 +194,9 @@ def located(path: str, version: object = None) -> Iterator[None]:
         raise
 
 
-def file_address(path: str | os.PathLike[str]) -> str:
-    """The path or URI of a file, as text. Raises `InvalidTypeError` for bytes."""
-    address = os.fspath(path)
-    if not isinstance(address, str):
-        raise InvalidTypeError(f"path must be text, not {type(address).__name__}")
-    return address
+def location(path: str | os.PathLike[str], name: str = "uri") -> str:
+    """A path or URI as text. Raises `InvalidTypeError` for anything else, bytes too."""
+    found = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(found, str):
+        raise InvalidTypeError(f"{name} must be text or a path, found {_found(found)}")
+    return found

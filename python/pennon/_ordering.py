@@ -31,6 +31,8 @@ def orderings_of(order_by: Sequence[ColumnOrdering | str] | None) -> tuple[Colum
     """The orderings of an argument `order_by`; raises `InvalidTypeError` for anything else."""
     if isinstance(order_by, str):
         raise InvalidTypeError(f"order_by must be a list, not the string {order_by!r}")
+    if order_by is not None and not isinstance(order_by, Iterable):
+        raise InvalidTypeError(f"order_by must be a list of ColumnOrdering or names, found {order_by!r}")
     orderings = []
     for ordering in order_by or ():
         if isinstance(ordering, str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +31,12 @@ class Table(Handle, Protocol):
 
     def checkout_version(self: TableT, version: int) -> TableT:
         """Another version."""
+        ...
+
+    def scanner(
+        self, *, columns: list[str] | None, with_row_address: bool | None, fragments: Sequence[Numbered] | None
+    ) -> Scan:
+        """Plan a scan of some fragments."""
         ...
 
 

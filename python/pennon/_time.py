@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
+_OFFSET = re.compile(r"(:.*[+-]\d\d)(\d\d)$")
 
 
 def utc(time: tuple[int, int]) -> datetime:
@@ -23,17 +25,29 @@ def local(time: tuple[int, int]) -> datetime:
     return naive if naive.astimezone(timezone.utc) == moment else naive.replace(fold=1)
 
 
+def parsed(text: str) -> datetime:
+    """The time of a text in ISO form. Raises `InvalidInputError` for other text."""
+    # Before 3.11 Python does not know the Z of UTC, nor offsets without a colon.
+    known = f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else _OFFSET.sub(r"\1:\2", text)
+    try:
+        return datetime.fromisoformat(known)
+    except ValueError as error:
+        raise InvalidInputError(f"Failed to parse timestamp string {text}: {error}") from error
+
+
 def instant(time: datetime | str) -> tuple[int, int]:
     """The end of the microsecond that `time` names, so that a time that was shown finds its version.
 
     Text is in ISO form; a naive time is local.
     """
     if isinstance(time, str):
-        try:
-            time = datetime.fromisoformat(time)
-        except ValueError as error:
-            raise InvalidInputError(f"Failed to parse timestamp string {time}: {error}") from error
+        time = parsed(time)
     elif not isinstance(time, datetime):
         raise InvalidTypeError(f"Unrecognized version timestamp {time} of type {type(time)}")
-    microseconds = (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
+    # A timestamp of pandas without a zone does not count as local.
+    time = time.to_pydatetime() if hasattr(time, "to_pydatetime") else time
+    try:
+        microseconds = (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
+    except (OverflowError, ValueError) as error:
+        raise InvalidInputError(f"The time {time.isoformat()} is out of range: {error}") from error
     return microseconds // 1_000_000, microseconds % 1_000_000 * 1000 + 999

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon._options import checked_number
 from pennon._render import MOST_ROWS, Grid, listed, panel
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.types import AutoCleanupConfig
 
 if TYPE_CHECKING:
@@ -179,6 +180,16 @@ def options(
     delete_concurrency: int | None = None,
 ) -> _native.CleanupOptions:
     """The options in the form of the core: 14 days if no condition is given."""
+    if not isinstance(older_than, timedelta | None):
+        raise InvalidTypeError(f"older_than must be a timedelta, found {older_than!r}")
+    limits = {
+        "retain_versions": retain_versions,
+        "delete_rate_limit": delete_rate_limit,
+        "delete_concurrency": delete_concurrency,
+    }
+    for name, limit in limits.items():
+        if limit is not None:
+            checked_number(name, limit)
     if older_than is None and retain_versions is None and versions is None:
         older_than = timedelta(days=14)
     return {

@@ -27,10 +27,12 @@ from pennon._methods.upkeep import UpkeepMethods
 from pennon._methods.versions import VersionMethods
 from pennon._options import (
     check_read_params,
+    checked_reference,
     deprecated,
     file_version,
     ignored,
     located,
+    location,
     lock,
     refuse,
     strings,
@@ -208,7 +210,7 @@ class LanceDataset(
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,
             base_store_params=base_store_params,
         )
-        address = os.fspath(uri)
+        address, version = location(uri), checked_reference("version", version)
         with located(address, version):
             self._native = _native.Dataset.open(
                 address,
@@ -233,8 +235,6 @@ class LanceDataset(
 
     def __copy__(self) -> LanceDataset:
         return self._like(self._native.copy())
-
-    # Changes.
 
     @staticmethod
     def _written(
@@ -325,7 +325,7 @@ class LanceDataset(
         )
         transaction = commits.transaction_of(operation, read_version, commit_message)
         dataset = base_uri if isinstance(base_uri, LanceDataset) else None
-        uri = dataset.uri if dataset is not None else os.fspath(base_uri)
+        uri = dataset.uri if dataset is not None else location(base_uri, "base_uri")
         stored = {**({} if dataset is None else dataset._native.storage_options), **strings(storage_options)}
         options: _native.CommitOptions = {
             "storage_options": stored,
@@ -561,7 +561,8 @@ def write_dataset(
     if uri is None:
         raise InvalidInputError("A uri is required: namespaces are not supported")
     table = uri if isinstance(uri, LanceDataset) else None
-    address, handle = (os.fspath(uri), None) if table is None else (table.uri, table._native)
+    handle, version = (None, None) if table is None else (table._native, table.version)
+    address = location(uri if table is None else table.uri)
     config = None if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options)
     options = writing.native_options(
         mode=mode,
@@ -587,7 +588,6 @@ def write_dataset(
         max_retries=max_retries,
         session=native_session(session),
     )
-    version = None if table is None else table.version
     with located(address, version):
         writing.for_reader(options, compatible_with, enable_stable_row_ids, address, handle)
     with observed(to_input(data_obj, schema), progress, max_rows_per_file) as reader, located(address, version):

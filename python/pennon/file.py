@@ -34,7 +34,7 @@ from pennon._file_reader import (
     ReaderResults,
 )
 from pennon._file_writer import LanceFileWriter, stable_version
-from pennon._options import file_address, ignored, refuse, strings
+from pennon._options import ignored, location, refuse, strings
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class LanceFileSession(ExplainsAbsence):
         table_id: _Names | None = None,
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)
-        self._base = file_address(base_path)
+        self._base = location(base_path, "base_path")
         self._options = strings(storage_options)
 
     def __repr__(self) -> str:
@@ -323,7 +323,7 @@ class LanceFileSession(ExplainsAbsence):
         shutil.copyfile(self._existing(remote_path), local_path)
 
     def _below(self, path: str | None) -> str:
-        parts = [part for part in file_address(path or "").split("/") if part]
+        parts = [part for part in location(path or "", "path").split("/") if part]
         if ".." in parts:
             raise InvalidInputError(f"The path {path!r} leads out of the base path")
         return "/".join([self._base.rstrip("/"), *parts])

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import located, strings
+from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
 from pennon._text import counted
 from pennon.verification import Finding
@@ -168,8 +168,8 @@ def repair(
     memory://repair: nothing is wrong
     """
     of = None if copy is None else fspath(copy)
-    with located(fspath(uri)), Reporter("repair", progress) as report:
-        parts = _native.repair_table(fspath(uri), strings(storage_options), of, apply, report.counts)
+    with located(location(uri)), Reporter("repair", progress) as report:
+        parts = _native.repair_table(location(uri), strings(storage_options), of, apply, report.counts)
         return RepairReport(
             parts["uri"],
             apply,

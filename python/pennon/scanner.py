@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 
 from pennon._lance_api import BuilderApi
 from pennon._lance_scanner import LanceScanner
-from pennon._options import refuse
+from pennon._options import checked_number, refuse
 from pennon._ordering import orderings_of
 from pennon._table import scans
 from pennon._table.nearest import options_of, request_of
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -113,9 +113,7 @@ class ScannerBuilder(BuilderApi):
         >>> pennon.ScannerBuilder(table).filter("a > 1").limit(2).to_scanner().to_table()["a"].to_pylist()
         [2, 3]
         """
-        if n is not None and n < 0:
-            raise InvalidInputError("Limit must be non-negative")
-        self._request["limit"] = n
+        self._request["limit"] = None if n is None else checked_number("limit", n)
         return self
 
     def offset(self, n: int | None = None) -> ScannerBuilder:
@@ -128,9 +126,7 @@ class ScannerBuilder(BuilderApi):
         >>> pennon.ScannerBuilder(table).filter("a > 1").offset(2).to_scanner().to_table()["a"].to_pylist()
         [4, 5]
         """
-        if n is not None and n < 0:
-            raise InvalidInputError("Offset must be non-negative")
-        self._request["offset"] = n
+        self._request["offset"] = None if n is None else checked_number("offset", n)
         return self
 
     def batch_size(self, batch_size: int | None) -> ScannerBuilder:
@@ -144,9 +140,9 @@ class ScannerBuilder(BuilderApi):
         >>> [batch.num_rows for batch in scan.to_batches()]
         [4, 2]
         """
-        if batch_size is not None and batch_size < 0:
-            raise InvalidInputError(f"batch_size must be between 1 and {2**32 - 1}, got {batch_size}")
-        self._request["batch_size"] = batch_size
+        most = 2**32 - 1
+        given = None if batch_size is None else checked_number("batch_size", batch_size, 1, most)
+        self._request["batch_size"] = given
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int | None) -> ScannerBuilder:
@@ -160,7 +156,8 @@ class ScannerBuilder(BuilderApi):
         >>> max(batch.nbytes for batch in scan.to_batches()) <= 16 * 1024
         True
         """
-        self._request["batch_size_bytes"] = batch_size_bytes
+        given = None if batch_size_bytes is None else checked_number("batch_size_bytes", batch_size_bytes)
+        self._request["batch_size_bytes"] = given
         return self
 
     def strict_batch_size(self, strict_batch_size: bool | None = False) -> ScannerBuilder:
@@ -234,7 +231,11 @@ class ScannerBuilder(BuilderApi):
         >>> scan.count_rows()
         3
         """
-        return self._with_fragment_ids(None if fragments is None else [part.fragment_id for part in fragments])
+        try:
+            ids = None if fragments is None else [part.fragment_id for part in fragments]
+        except (AttributeError, TypeError):
+            raise InvalidTypeError(f"fragments must be a list of LanceFragment, found {fragments!r}") from None
+        return self._with_fragment_ids(ids)
 
     def _with_fragment_ids(self, ids: list[int] | None) -> ScannerBuilder:
         self._request["fragments"] = ids

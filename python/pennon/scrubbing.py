@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import located, strings
+from pennon._options import located, location, strings
 from pennon._progress import Progress, ProgressLike, Reporter
 from pennon._text import counted, in_bytes
 from pennon.errors import CorruptError, InvalidInputError, StoreError
@@ -143,8 +143,8 @@ def scrub(
     """
     if bytes_per_second is not None and bytes_per_second < 1:
         raise InvalidInputError(f"bytes_per_second is {bytes_per_second}, expected 1 or more")
-    with located(fspath(uri)), Reporter("scrub", progress) as report:
-        files = _native.Scrub(fspath(uri), strings(storage_options))
+    with located(location(uri)), Reporter("scrub", progress) as report:
+        files = _native.Scrub(location(uri), strings(storage_options))
         found = ScrubReport(files.uri)
         with _State.opened(state, files.uri) as kept:
             for at, path in enumerate(files.paths):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 
 from pennon import _native
-from pennon._options import located, strings
+from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
 from pennon._text import counted, in_bytes
 from pennon.verification import Finding
@@ -110,7 +110,7 @@ def seal(
     >>> print(pennon.seal("memory://seal"))
     memory://seal: 0 files sealed (0 B), 0 sealed before, 3 with checksums
     """
-    with located(fspath(uri)), Reporter("seal", progress) as report:
-        parts = _native.seal_table(fspath(uri), strings(storage_options), report.counts)
+    with located(location(uri)), Reporter("seal", progress) as report:
+        parts = _native.seal_table(location(uri), strings(storage_options), report.counts)
         findings = [Finding._of(finding) for finding in parts["findings"]]
-        return SealReport(uri=fspath(uri), **{**parts, "findings": findings})  # type: ignore[arg-type]
+        return SealReport(uri=location(uri), **{**parts, "findings": findings})  # type: ignore[arg-type]

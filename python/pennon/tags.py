@@ -6,6 +6,7 @@ import builtins
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
+from pennon._options import checked_reference, checked_text
 from pennon._render import Grid, panel
 from pennon._table.named import Named
 from pennon._time import utc
@@ -116,7 +117,7 @@ class Tags(Named):
         >>> table.tags.get_version("gold")
         1
         """
-        return self._native.get_version(tag)
+        return self._native.get_version(checked_text("tag", tag))
 
     def create(self, tag: str, reference: Reference | None = None) -> None:
         """Create a tag of a version, by default of the version of the dataset.
@@ -138,7 +139,7 @@ class Tags(Named):
         >>> pennon.dataset("memory://tags-create", version="gold").version
         1
         """
-        self._native.create(tag, reference)
+        self._native.create(checked_text("tag", tag), checked_reference("reference", reference))
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
         """Point a tag at another version.
@@ -154,7 +155,7 @@ class Tags(Named):
         >>> table.tags.get_version("gold")
         2
         """
-        self._native.update(tag, reference)
+        self._native.update(checked_text("tag", tag), checked_reference("reference", reference))
 
     def delete(self, tag: str) -> None:
         """Remove a tag.
@@ -168,7 +169,7 @@ class Tags(Named):
         >>> table.tags.list()
         {}
         """
-        self._native.delete(tag)
+        self._native.delete(checked_text("tag", tag))
 
     def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
         """Replace the metadata of a tag.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import located, strings
+from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import Grid, listed, panel
 from pennon._text import aligned, counted, in_bytes
@@ -267,6 +267,6 @@ def verify(
     >>> print(pennon.verify("memory://verify"))
     memory://verify: version 1, 1 fragment, 2 files, 1 version read: nothing is wrong
     """
-    with located(fspath(uri), version), Reporter("verify", progress) as report:
+    with located(location(uri), version), Reporter("verify", progress) as report:
         options = strings(storage_options)
-        return VerifyReport._of(_native.verify_table(fspath(uri), version, options, data, report.counts))
+        return VerifyReport._of(_native.verify_table(location(uri), version, options, data, report.counts))

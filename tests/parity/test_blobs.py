@@ -37,7 +37,7 @@ def many(count: int = 600) -> list[int | None]:
 
 
 def layout(uri: str, column: str = "b") -> list[Any]:
-    """Of every blob where it is, but for its position in the data file."""
+    """Of every blob where it is, except its position in the data file."""
     rows = lance.dataset(uri).scanner(columns=[column]).to_table()[column].to_pylist()
     return [row and (row["kind"], row["size"], row["blob_id"], row["kind"] and row["position"]) for row in rows]
 

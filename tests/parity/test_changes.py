@@ -1,4 +1,4 @@
-"""The change feed of tables that the reference changed, beside the states of the two versions."""
+"""The change feed of tables that the reference changed, next to the states of the two versions."""
 
 from __future__ import annotations
 

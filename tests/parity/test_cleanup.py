@@ -1,4 +1,4 @@
-"""Cleanup beside the reference: the same versions and files go, and each opens what the other cleaned."""
+"""Cleanup next to the reference: the same versions and files go, and each opens what the other cleaned."""
 
 from __future__ import annotations
 

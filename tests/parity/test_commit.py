@@ -335,6 +335,29 @@ def test_wrong_calls(uri: str, tmp_path: Path) -> None:
     assert newest(uri) == 2
 
 
+def test_a_lock_that_is_not_given_back_ends_the_commit(tmp_path: Path) -> None:
+    """After a race was lost: it cannot be acquired again."""
+    uri, entered = str(tmp_path / "t"), []
+
+    class Lock:
+        def __init__(self, version: int) -> None:
+            self.version = version
+
+        def __enter__(self) -> None:
+            entered.append(self.version)
+            pennon.dataset(uri).delete("id = 0")
+
+        def __exit__(self, *_: object) -> None:
+            raise OSError("the lock is stuck")
+
+    pennon.write_dataset(pa.table({"id": [0, 1]}), uri)
+    table = pennon.dataset(uri, commit_lock=Lock)
+    with pytest.raises(OSError, match="the lock is stuck"):
+        table.insert(pa.table({"id": [2]}))
+    assert entered == [2]
+    assert pennon.dataset(uri).to_table()["id"].to_pylist() == [1]
+
+
 def test_when_locks_are_held(tmp_path: Path) -> None:
     """With the version that is made; by everything that came of a dataset with a lock."""
     diaries: dict[str, list[tuple[str, int]]] = {}

@@ -1,6 +1,6 @@
 """Every ordered pair of operations that Python can express: the second one meets what it meets in the reference.
 
-Both are made for the first version. One table per implementation, equal but for who commits, and equal afterwards:
+Both are made for the first version. One table per implementation, equal except who commits, and equal afterwards:
 rows, order, ids and versions.
 """
 

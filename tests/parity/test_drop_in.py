@@ -429,3 +429,90 @@ def test_blobs_of_deleted_rows_are_refused(tmp_path: Path, stable: bool) -> None
                 assert len(call([2, 0])) == 2
                 with pytest.raises(error):
                     call([2, 1, 0])
+
+
+def test_positions_in_a_fragment_count_rows_that_live(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(NUMBERS, uri, max_rows_per_file=5)
+    lance.dataset(uri).delete("a in (1, 3, 6)")
+    for number in (0, 1):
+        for wanted in ([0, 2, 1], [1, 1], []):
+            ours, theirs = outcomes(lambda library: library.dataset(uri).get_fragment(number).take(wanted))  # noqa: B023
+            assert ours == theirs
+            ours, theirs = outcomes(
+                lambda library: library.dataset(uri).get_fragment(number).open_session(["a"]).take(wanted)  # noqa: B023
+            )
+            assert ours == theirs
+    with pytest.raises(pennon.PositionError, match="Row 4 is out of range: fragment 1 has 4 rows"):
+        pennon.dataset(uri).get_fragment(1).take([4])
+
+
+def test_columns_by_other_names_are_what_they_were(tmp_path: Path) -> None:
+    """With their metadata and extension types, also members of structs."""
+    inner = pa.StructArray.from_arrays([pa.array(['{"a":1}', None], pa.json_()), pa.array([1, 2])], ["d", "n"])
+    identifiers = pa.array([b"0123456789abcdef", None], pa.uuid())
+    fields = [
+        pa.field("id", pa.int64(), metadata={"unit": "m"}),
+        pa.field("s", inner.type),
+        pa.field("u", identifiers.type),
+    ]
+    data = pa.table([pa.array([1, 2]), inner, identifiers], pa.schema(fields))
+    uri = str(tmp_path / "t")
+    lance.write_dataset(data, uri)
+    for columns in ({"x": "id"}, {"x": "u"}, {"x": "s.d"}, {"x": "s.n", "y": "s.d"}, {"x": "id + 1"}):
+        ours, theirs = outcomes(lambda library: library.dataset(uri).to_table(columns=columns))  # noqa: B023
+        assert ours == theirs
+        assert ours.schema.equals(theirs.schema, check_metadata=True), columns
+        ours, theirs = outcomes(lambda library: library.dataset(uri).take([1, 0], columns=columns))  # noqa: B023
+        assert ours == theirs
+
+
+def test_members_are_taken_in_their_structs(tmp_path: Path) -> None:
+    inner = pa.struct([("p", pa.int32()), ("q", pa.string())])
+    kind = pa.struct([("a", pa.int64()), ("b", pa.string()), ("n", inner)])
+    rows = [{"a": i, "b": str(i), "n": {"p": i, "q": "q"} if i % 2 else None} for i in range(4)]
+    data = pa.table({"id": range(4), "s": pa.array([*rows[:3], None], kind), "z": range(4)})
+    uri = str(tmp_path / "t")
+    lance.write_dataset(data, uri)
+    for columns in (["s.a"], ["s.b", "s.a"], ["z", "s.n.q", "id", "s.a"], ["s.n", "s.n.p"], ["s", "s.a"], ["id"]):
+        ours, theirs = outcomes(lambda library: library.dataset(uri).take([3, 0, 1], columns=columns))  # noqa: B023
+        assert ours == theirs, columns
+        assert ours.schema == theirs.schema
+        ours, theirs = outcomes(lambda library: library.dataset(uri)._take_rows([2, 1], columns=columns))  # noqa: B023
+        assert ours == theirs, columns
+
+
+def test_a_star_is_all_columns(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(NUMBERS, uri)
+    for columns in (["*"], ["*", "_rowid"], ["_rowid", "*"]):
+        ours, theirs = outcomes(lambda library: library.dataset(uri).to_table(columns=columns))  # noqa: B023
+        assert ours == theirs, columns
+
+
+def test_texts_of_conditions(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"b": [b"ab", b"c"], "l": [[{"x": 1}], [{"x": 2}]], "n": [1, 2]}), uri)
+    for condition in (
+        "b = cast('ab' as binary)",
+        "n = 1;",
+        "l[1].x = 2",
+        "l[1]['x'] = 2",
+        "n << 1 = 4",
+        "n >> 1 = 1",
+        "md5('a') = '0cc175b9c0f1b6a831c399e269772661' AND n = 2",
+    ):
+        ours, theirs = outcomes(lambda library: library.dataset(uri).to_table(filter=condition))  # noqa: B023
+        assert ours == theirs, condition
+        assert ours.num_rows == 1, condition
+
+
+def test_a_condition_that_is_null_changes_nothing(tmp_path: Path) -> None:
+    def merged(library: ModuleType) -> pa.Table:
+        table = library.write_dataset(NUMBERS, str(tmp_path / library.__name__))
+        merge = table.merge_insert("a").when_matched_update_all("null")
+        merge.execute(pa.table({"a": [1], "b": ["new"]}))
+        return library.dataset(str(tmp_path / library.__name__)).to_table()
+
+    ours, theirs = outcomes(merged)
+    assert ours == theirs == NUMBERS

@@ -399,7 +399,7 @@ def encoding(file: Path) -> str:
     return str(LanceFileReader(str(file)).metadata().columns[0].pages[0].encoding)
 
 
-# Encodings of file version 2.0 are not chosen by options, but for the compression of strings.
+# Encodings of file version 2.0 are not chosen by options, except the compression of strings.
 @pytest.mark.parametrize("file_version", ["2.1", "2.2"])
 @pytest.mark.parametrize(
     ("name", "options", "words"),

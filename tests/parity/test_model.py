@@ -25,7 +25,7 @@ def run(steps: Program, seed: int, uri: str) -> None:
 
     def create(rows: object) -> None:
         table = dice.choice(modules).write_dataset(rows, uri, max_rows_per_file=4, enable_stable_row_ids=True)
-        # The reference does not look at it unless it is told to spill as well.
+        # The reference does not look at it unless it has to spill as well.
         if dice.random() < 0.5:
             table.update_config({"lance.row_lineage.inline_max_bytes": str(dice.choice([0, 12, 30]))})
 

@@ -1,4 +1,4 @@
-"""Tables on S3, and tables whose versions are in DynamoDB or SQLite: beside the reference, and interrupted."""
+"""Tables on S3, and tables whose versions are in DynamoDB or SQLite: next to the reference, and interrupted."""
 
 from __future__ import annotations
 

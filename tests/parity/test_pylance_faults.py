@@ -40,6 +40,7 @@ MADE_BY_PYLANCE = {
 REFUSED = {
     "A file whose writing failed looks complete",
     "A column of text is not made JSON",
+    "A dataset of a table that was dropped damages the one in its place",
     "A struct without members that is null is written as if it were not",
     "An index is dropped while a compaction writes it again, and stays",
     "Null lists of structs without members are written, and cannot be read",

@@ -90,3 +90,28 @@ def test_members_that_are_dropped_and_added(tmp_path: Path, version: str) -> Non
     assert {row["c"]["d"]["p"] is None for row in found["x"].to_pylist()} == {False}
     table.insert(rows(dice, found.schema.field("x").type, ROWS, nulls=version != "2.0"))
     same(uri)
+
+
+@pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_a_struct_is_null_where_all_its_parts_are(tmp_path: Path, version: str, writer: Any) -> None:
+    """Members that are added to rows whose struct was null."""
+    uri, states = str(tmp_path / "t"), (None, {"t": None}, {"t": {"a": 1}})
+    first = pa.struct([("t", pa.struct([("a", pa.int64())]))])
+    added = [None if state is None else {"t": state["t"] and {"b": 2}} for state in states for _ in states]
+    table = pa.table({"id": range(9), "s": pa.array([*states, *states, *states], first)})
+    writer.write_dataset(table, uri, data_storage_version=version)
+    second = pa.struct([("t", pa.struct([("b", pa.int64())]))])
+    writer.dataset(uri).add_columns(pa.table({"s": pa.array(added, second)}).to_reader())
+    expected = lance.dataset(uri).to_table()
+    ours = pennon.dataset(uri)
+    assert ours.to_table().to_pylist() == expected.to_pylist()
+    assert sum(row is None for row in expected["s"].to_pylist()) == 1
+    for condition in ("s IS NULL", "s.t IS NULL", "s.t.a IS NULL", "s.t.b = 2", "s.t.a = 1 AND s.t.b = 2"):
+        assert ours.count_rows(condition) == lance.dataset(uri).count_rows(condition), condition
+    assert ours.update({"id": "id + 10"}, "s.t.b = 2")["num_rows_updated"] == 3
+    ours.optimize.compact_files()
+    found = lance.dataset(uri).to_table().sort_by("id")
+    assert [row["s"] for row in found.to_pylist()] == [
+        row["s"] for row in sorted(expected.to_pylist(), key=lambda row: row["id"] + 10 * (row["id"] > 5))
+    ]

@@ -1,4 +1,4 @@
-"""Updates beside those of the reference: values, ids, versions, errors; both go on with what the other wrote."""
+"""Updates next to those of the reference: values, ids, versions, errors; both go on with what the other wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bfloat16 columns, beside those of pylance."""
+"""bfloat16 columns, next to those of pylance."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_arrays() -> None:
 
 
 def same_storage(mine: pa.ExtensionArray, other: pa.ExtensionArray) -> bool:
-    """Equal bytes, but for the payload of NaN."""
+    """Equal bytes, except the payload of NaN."""
     pairs = zip(mine.storage.to_pylist(), other.storage.to_pylist(), strict=True)
     nan = ours.BFloat16(math.nan)
     return all(

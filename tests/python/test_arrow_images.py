@@ -1,4 +1,4 @@
-"""Columns of images, beside those of pylance."""
+"""Columns of images, next to those of pylance."""
 
 from __future__ import annotations
 

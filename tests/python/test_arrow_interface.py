@@ -127,7 +127,7 @@ def test_objects_that_only_look_like_arrow(table: pennon.LanceDataset) -> None:
     assert table.version == 1
 
 
-# What `pyarrow.dataset` defines and Pennon does not define anew, with the reason.
+# What `pyarrow.dataset` defines and Pennon does not define again, with the reason.
 OF_CYTHON = {
     "__new__": "objects are made empty: no method that looks into them is inherited",
     "__pyx_vtable__": "Cython's own",

@@ -1,4 +1,4 @@
-"""bfloat16 columns in pandas, beside those of pylance."""
+"""bfloat16 columns in pandas, next to those of pylance."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from support.tables import numbers
 
 NOW = timedelta(0)
 UUID = "d53689f7-1b93-47ff-af8b-a0c13f8bdce1"
-MADE_UP = "10001101100111100011110100000000000000000000000000.lance"
+GENERATED = "10001101100111100011110100000000000000000000000000.lance"
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_deletions_in_a_second(history: pennon.LanceDataset) -> None:
 def leave_behind(uri: str, age: timedelta) -> list[str]:
     """Files as an interrupted writer leaves them."""
     left = [
-        f"data/{MADE_UP}",
+        f"data/{GENERATED}",
         "_deletions/0-1-33.arrow",
         f"_transactions/1-{UUID}.txn",
         f"_indices/{UUID}/page_data.lance",
@@ -186,11 +186,11 @@ def test_what_no_version_mentions_goes_at_once_if_asked(history: pennon.LanceDat
 def test_names_of_others_are_not_touched(history: pennon.LanceDataset, uri: str) -> None:
     strange = [
         "notes.txt",
-        MADE_UP,
+        GENERATED,
         "data/notes.txt",
         "data/mine.lance",
-        f"data/part/{MADE_UP}",
-        f"elsewhere/{MADE_UP}",
+        f"data/part/{GENERATED}",
+        f"elsewhere/{GENERATED}",
         "_versions/notes.json",
         f"_versions/{2**64 - 1 - 9}.manifest-{UUID}",
         "_transactions/notes.txn",
@@ -248,7 +248,7 @@ def test_an_interrupted_cleanup_leaves_no_version_without_its_files(history: pen
         victim = next(p for p in data.iterdir() if str(p.relative_to(uri)) in old_files(history))
         victim.unlink()
         victim.mkdir()
-        (victim / MADE_UP).write_bytes(b"")
+        (victim / GENERATED).write_bytes(b"")
     stats = history.cleanup_old_versions(NOW)
     assert stats.old_versions == 4
     assert [v["version"] for v in history.versions()] == [5]

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from resource import RLIMIT_NOFILE, setrlimit
 
 import pennon
 import pyarrow as pa
@@ -157,6 +158,22 @@ def test_only_the_empty_field_is_null(tmp_path: Path) -> None:
     found = pennon.dataset(tmp_path / "t").to_table()
     assert found["code"].to_pylist() == ["NA", "nan", "NULL", "", None]
     assert repr(found["x"].to_pylist()) == "[1.5, nan, nan, inf, None]"
+
+
+def test_line_breaks_in_several_blocks(tmp_path: Path) -> None:
+    # Some of the blocks end within \r\n.
+    rows = pa.table({"id": pa.array(range(80_000)), "text": [f"{n}" + "\r\n" * 80 for n in range(80_000)]})
+    table = pennon.write_dataset(rows, tmp_path / "t")
+    assert run("export", table.uri, tmp_path / "rows.csv").status == 0
+    assert run("import", tmp_path / "copy", tmp_path / "rows.csv").out == "version 1: 80,000 rows\n"
+    assert pennon.dataset(tmp_path / "copy").to_table() == rows
+
+
+def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+    pa.parquet.write_table(FLAT, tmp_path / "rows.parquet")
+    files = [tmp_path / "rows.parquet"] * 200
+    done = process("import", tmp_path / "t", *files, preexec_fn=lambda: setrlimit(RLIMIT_NOFILE, (100, 100)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"version 1: 200,000 rows\n", b"")
 
 
 def test_types_of_the_table(tmp_path: Path) -> None:

@@ -203,7 +203,13 @@ def test_blame(table: pennon.LanceDataset) -> None:
     assert (done.status, done.out.count("row ")) == (0, 1)
     assert done.err == "pennon: only the first 1 row of those that fit (--limit)\n"
     assert run("blame", table.uri).status == run("blame", table.uri, 1, "--where", "id = 1").status == 2
-    assert run("blame", table.uri, 99).status == 3
+    # As with `take` the others are shown.
+    done = run("blame", table.uri, 99, 1, 98)
+    assert (done.status, done.lines[0], done.err) == (1, "row 1", "pennon: no row has the id 99, 98\n")
+    done = run("blame", table.uri, 99, "--format", "json")
+    assert (done.status, done.out, done.err) == (1, "", "pennon: no row has the id 99\n")
+    table.add_columns({"_change_type": "'a column of histories'"})
+    assert run("blame", table.uri, 1).status == 3
 
 
 def test_rows_without_ids(tmp_path: Path) -> None:

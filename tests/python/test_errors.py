@@ -236,7 +236,7 @@ SWALLOWED = {
 
 
 def test_no_keywords_are_swallowed() -> None:
-    """Every `**kwargs` is handed on or refused, but for those named."""
+    """Every `**kwargs` is handed on or refused, except those named."""
     found: dict[str, set[str]] = {}
     functions = 0
     for path in [path for root in PACKAGES for path in root.rglob("*.py")]:

@@ -1,4 +1,4 @@
-"""Rows as pandas frames, beside the installed pylance: what blobs become in the three modes."""
+"""Rows as pandas frames, next to the installed pylance: what blobs become in the three modes."""
 
 from __future__ import annotations
 

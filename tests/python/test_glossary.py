@@ -1,4 +1,4 @@
-"""The check of words in the Rust sources: it finds each word of its lists, and nothing in a clean text."""
+"""The check of words in sources and documents: it finds each word of its lists, and nothing in a clean text."""
 
 from __future__ import annotations
 
@@ -71,6 +71,23 @@ def test_each_phrase_is_found_in_comments_and_strings(phrase: str) -> None:
 
 def test_repetition_is_ordinary_where_nested_columns_are() -> None:
     assert words("// A repetition.\nlet repetition = 1;", "rust/datafile/src/x.rs") == []
+
+
+@pytest.mark.parametrize("phrase", glossary.PHRASES)
+def test_each_phrase_is_found_in_python_and_in_documents(phrase: str) -> None:
+    broken = phrase.replace(" ", "\n    # ", 1)
+    for text in (f"# So {broken}.", f'"""So {phrase.upper()}."""', f'x = f"so {phrase}"'):
+        found = glossary.in_python(f"x = 1\nif x:\n    {text}\n", "tests/x.py")
+        assert [(line, word) for line, word, _ in found] == [(3, phrase)], text
+    document = glossary.READERS[".md"](f"# Title\n\nSo {phrase.replace(' ', chr(10))}.\n", "docs/x.md")
+    assert [(line, word) for line, word, _ in document] == [(3, phrase)]
+
+
+def test_names_of_python() -> None:
+    source = "place = some = 1\n\n\ndef some(one): ...\n\n\nclass Plan: ...\n"
+    found = [(line, word) for line, word, _ in glossary.in_python(source, "python/pennon/x.py")]
+    assert found == [(1, "place"), (4, "some"), (7, "Plan")]
+    assert list(glossary.in_python(source, "tests/python/x.py")) == []
 
 
 def test_a_finding_names_its_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

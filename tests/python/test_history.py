@@ -237,7 +237,7 @@ def test_rows_with_a_column_of_another_name(table: pennon.LanceDataset) -> None:
     ids=["numbers", "structs", "lists"],
 )
 def test_rows_of_another_column_with_the_id(table: pennon.LanceDataset, values: pa.Array) -> None:
-    """A field id that was given out again, or began anew, is no other column's values."""
+    """A field id that was given out again, or began again, is no other column's values."""
     table.add_columns(pa.table({"half": values}).to_reader())
     table.delete("id = 5")
     table.drop_columns(["half"])

@@ -37,7 +37,7 @@ def change(table: pennon.LanceDataset, where: str, column: str = "n") -> None:
 
 
 def versions(table: pennon.LanceDataset) -> dict[int, int]:
-    """By id, read from anew."""
+    """By id, read again."""
     found = pennon.dataset(table.uri).to_table(columns=["id", UPDATED])
     return dict(zip(found["id"].to_pylist(), found[UPDATED].to_pylist(), strict=True))
 
@@ -130,7 +130,7 @@ def test_without_stable_row_ids(uri: str) -> None:
 
 
 def test_another_commit_got_the_version(table: pennon.LanceDataset, uri: str) -> None:
-    """The column was written for version 4: it is written anew."""
+    """The column was written for version 4: it is written again."""
     stale = pennon.dataset(uri)
     table.insert(rows(100, 2))
     change(stale, "id % 2 = 0 and id < 16")

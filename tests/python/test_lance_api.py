@@ -1,4 +1,4 @@
-"""Small calls that pylance's programs make, beside the installed one."""
+"""Small calls that pylance's programs make, next to the installed one."""
 
 from __future__ import annotations
 

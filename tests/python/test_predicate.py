@@ -10,9 +10,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pennon
-import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
@@ -322,6 +320,7 @@ def test_limits_reach_the_core(large: pennon.LanceDataset) -> None:
 
 
 def test_polars_prunes(large: pennon.LanceDataset) -> None:
+    polars = pytest.importorskip("polars")
     lazy, col = polars.scan_pyarrow_dataset(large), polars.col
     for predicate, expected in (
         (col("i") > 39_990, range(39_991, 40_000)),
@@ -335,6 +334,7 @@ def test_polars_prunes(large: pennon.LanceDataset) -> None:
 
 
 def test_duckdb_prunes(large: pennon.LanceDataset) -> None:
+    duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
     connection.register("t", large)
     for predicate, expected in (

@@ -1,4 +1,4 @@
-"""Progress of writes, beside the classes of pylance."""
+"""Progress of writes, next to the classes of pylance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samplers, beside those of pylance."""
+"""Samplers, next to those of pylance."""
 
 from __future__ import annotations
 

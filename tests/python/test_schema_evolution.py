@@ -150,7 +150,7 @@ def test_a_checkpoint_saves_what_was_computed(table: pennon.LanceDataset, tmp_pa
     assert kept.exists()
     seen.clear()
     broken = False
-    # Rows that changed meanwhile are computed anew.
+    # Rows that changed meanwhile are computed again.
     table.delete("id = 1")
     table.add_columns(udf(), batch_size=2)
     assert seen == [[0, 2], [3], [8, 9]]

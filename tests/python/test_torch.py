@@ -1,4 +1,4 @@
-"""Datasets of PyTorch, beside those of pylance: both over PyTorch, or over a stand-in if it is not installed."""
+"""Datasets of PyTorch, next to those of pylance: both over PyTorch, or over a stand-in if it is not installed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -246,7 +247,15 @@ def test_all_processes_read_one_version(both: Any, tmp_path: Path) -> None:
     dataset = both[0].SafeLanceDataset(table.uri)
     table.delete("i = 0")
     assert pickle.loads(pickle.dumps(dataset)).__getitems__([0, 1]) == [{"i": 0}, {"i": 1}]
-    assert both[0].SafeLanceDataset(table.uri, dataset_options={"version": 1})[0] == {"i": 0}
+    table.tags.create("tag", 1)
+    branch = table.create_branch("branch", 1)
+    named = ({"version": 1}, {"version": "tag"}, {"version": ("branch", None)}, {"asof": datetime.now()})
+    datasets = [both[0].SafeLanceDataset(table.uri, dataset_options=options) for options in named]
+    table.tags.update("tag", 2)
+    branch.delete("i = 0")
+    table.insert({"i": [2]})
+    assert [len(dataset) for dataset in datasets] == [2, 2, 2, 1]
+    assert [pickle.loads(pickle.dumps(dataset))[0]["i"] for dataset in datasets] == [0, 0, 0, 1]
 
 
 def test_safe_loaders(both: Any, uri: str) -> None:

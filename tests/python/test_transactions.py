@@ -163,7 +163,7 @@ def test_detached(table: pennon.LanceDataset, uri: str) -> None:
 
 
 class Locked:
-    """A lock that keeps a diary, and fails where it is told to."""
+    """A lock that keeps a diary, and fails where it has to."""
 
     diary: list[tuple[str, int]] = []
     fail_on: str | None = None

@@ -1,4 +1,4 @@
-"""`vec_to_table`, beside that of pylance."""
+"""`vec_to_table`, next to that of pylance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verify`: each kind of damage on disk gives exactly its finding, a sound table none; the command beside it."""
+"""`verify`: each kind of damage on disk gives exactly its finding, a sound table none; the command next to it."""
 
 from __future__ import annotations
 

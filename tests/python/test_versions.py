@@ -81,6 +81,11 @@ def test_asof(table: pennon.LanceDataset, uri: str) -> None:
     assert pennon.dataset(uri, asof=between).version == 1
     assert pennon.dataset(uri, asof=between.isoformat()).version == 1
     assert pennon.dataset(uri, asof=between.astimezone(timezone.utc)).version == 1
+    instant = between.astimezone(timezone.utc)
+    for form in ("%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%S.%f%z"):
+        assert pennon.dataset(uri, asof=instant.strftime(form)).version == 1
+    with pytest.raises(pennon.InvalidInputError, match="0001-01-01T00:00:00 is out of range"):
+        pennon.dataset(uri, asof="0001-01-01")
     with pytest.raises(ValueError, match="earlier than the first version"):
         pennon.dataset(uri, asof=between - timedelta(days=1))
     with pytest.raises(ValueError, match="yesterday"):

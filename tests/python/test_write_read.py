@@ -50,6 +50,14 @@ def test_inputs(uri: str, make: object) -> None:
     assert pennon.dataset(uri).version == 1
 
 
+def test_an_empty_batch_that_is_cast(uri: str) -> None:
+    batches = [pa.record_batch({"i": pa.array(values, pa.int32())}) for values in ([], [1], [])]
+    schema = pa.schema([("i", pa.int64())])
+    assert pennon.write_dataset(iter(batches), uri, schema).to_table() == pa.table({"i": [1]}, schema)
+    with pytest.raises(pennon.SchemaMismatchError, match="does not fit the schema"):
+        pennon.write_dataset(iter(batches), uri, pa.schema([("j", pa.int64())]), mode="overwrite")
+
+
 def test_iterables_need_a_schema(uri: str) -> None:
     with pytest.raises(ValueError, match="Must provide schema"):
         pennon.write_dataset(iter(numbers(3).to_batches()), uri)

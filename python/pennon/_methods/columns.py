@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pennon import _native
 from pennon._input import to_reader
 from pennon._methods.scans import ScanMethods
+from pennon._options import checked_names, checked_number
 from pennon._table.columns import add, alteration
 from pennon.bitmap import Bitmap
 from pennon.errors import InvalidInputError
@@ -70,7 +71,7 @@ class ColumnMethods(ScanMethods):
         >>> table.get_fragment(7) is None
         True
         """
-        found = self._native.fragment(fragment_id)
+        found = self._native.fragment(checked_number("fragment_id", fragment_id, most=2**32 - 1))
         return None if found is None else LanceFragment(self, found)
 
     def add_columns(
@@ -215,7 +216,7 @@ class ColumnMethods(ScanMethods):
         >>> table.schema.names
         ['b']
         """
-        self._native = _native.drop_columns(self._native, columns)
+        self._native = _native.drop_columns(self._native, checked_names("columns", columns))
 
     def merge(
         self, data_obj: ReaderLike, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon._methods.base import TableMethods
+from pennon._options import checked_names
 from pennon._table import commits
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class CommitMethods(TableMethods):
         >>> table.config()
         {}
         """
-        self._native.update_map("config", dict.fromkeys(keys), False)
+        self._native.update_map("config", dict.fromkeys(checked_names("keys", keys)), False)
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the metadata of the table, and move to the new version; as `update_config`.

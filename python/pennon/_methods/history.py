@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import TableMethods
+from pennon._options import checked_number, checked_reference
 from pennon._table.history import changes
 from pennon.delta import DatasetDelta
 
@@ -184,7 +185,7 @@ class HistoryMethods(TableMethods):
         >>> table.history(1).select(["_change_type", "_commit_version", "a"]).to_pydict()
         {'_change_type': ['insert', 'update', 'delete'], '_commit_version': [1, 2, 3], 'a': [2, 5, None]}
         """
-        return pa.Table.from_batches([_native.history(self._native, row_id)])
+        return pa.Table.from_batches([_native.history(self._native, checked_number("row_id", row_id))])
 
     def restore_rows(self, row_ids: Sequence[int], version: Reference) -> int:
         """Bring back rows as an older version has them, under their ids, and move to the new version.
@@ -228,5 +229,7 @@ class HistoryMethods(TableMethods):
         >>> table.to_table(with_row_id=True).to_pydict()
         {'a': [1, 2], '_rowid': [0, 1]}
         """
-        rows, self._native = _native.restore_rows(self._native, list(row_ids), version)
+        rows, self._native = _native.restore_rows(
+            self._native, list(row_ids), checked_reference("version", version)
+        )
         return rows

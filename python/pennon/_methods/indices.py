@@ -75,7 +75,7 @@ class IndexMethods(TableMethods):
         index_uuid
             Its uuid, a random one by default.
         progress_callback
-            A function of an [IndexProgress][pennon.progress.IndexProgress], called when the index is begun, as its
+            A function of an [IndexProgress][pennon.progress.IndexProgress], called when the index starts, as its
             rows are read, and when it is committed. What it raises before that ends the call, without an index.
         format_version, document_granularity, kwargs
             Accepted, without effect.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from pennon._methods.scans import ScanMethods
-from pennon._options import ignored, refuse_unknown
+from pennon._options import checked_number, ignored, refuse_unknown
 from pennon._table import rows
+from pennon._text import counted
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer, end_of_range
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 
@@ -258,6 +259,11 @@ class RowMethods(ScanMethods):
     ) -> pa.Table:
         """Distinct random rows, in random order or in that of the table.
 
+        Raises
+        ------
+        pennon.InvalidInputError
+            `num_rows` is negative, or more than the table has.
+
         Examples
         --------
         >>> import pennon
@@ -266,5 +272,8 @@ class RowMethods(ScanMethods):
         2
         """
         refuse_unknown("sample", (), kwargs)
-        positions = random.sample(range(self.count_rows()), num_rows)
+        count, wanted = self.count_rows(), checked_number("num_rows", num_rows)
+        if wanted > count:
+            raise InvalidInputError(f"num_rows is {wanted}, but the table has {counted(count, 'row')}")
+        positions = random.sample(range(count), wanted)
         return self.take(positions if randomize_order else sorted(positions), columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon._methods.base import TableMethods
+from pennon._options import checked_number
 from pennon._table.scans import given
 from pennon.errors import InvalidInputError
 from pennon.scanner import LanceScanner, scan
@@ -400,7 +401,7 @@ fast_search
         >>> table.head(2)["a"].to_pylist()
         [1, 2]
         """
-        return self.to_table(limit=num_rows, **kwargs)
+        return self.to_table(**{**kwargs, "limit": checked_number("num_rows", num_rows)})
 
     def slice(self, start: int, end: int, columns: Columns | None = None) -> pa.Table:
         """The rows at positions `start` to `end`, the end left out; a range may reach past the end of the table.
@@ -417,8 +418,7 @@ fast_search
         >>> table.slice(1, 3)["a"].to_pylist()
         [2, 3]
         """
-        if start < 0:
-            raise InvalidInputError(f"start must be non-negative, got {start}")
+        start, end = checked_number("start", start), checked_number("end", end)
         if end < start:
             raise InvalidInputError(f"end must be >= start, got {end}, and {start}")
         return self.to_table(columns, limit=end - start, offset=start)

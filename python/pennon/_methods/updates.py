@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pennon import _native, _readers
 from pennon._methods.base import TableMethods
+from pennon._options import strings
 from pennon._table import rows, scans
 from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
@@ -167,7 +168,7 @@ class UpdateMethods(TableMethods):
         """
         _readers.check_version(data_storage_version, self._native.config.get(_readers.KEY))
         request = rows.update_request(conflict_retries, retry_timeout, data_storage_version, mode)
-        assignments = dict(updates)
+        assignments = strings(updates, "updates")
         where = None if where is None else rows.as_sql(self._native, where)
         if isinstance(where, pc.Expression):
             matching = partial(scans.addresses, expression=where)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
-from pennon._options import located, strings
+from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
 from pennon._table import files
 from pennon.cleanup import CleanupExplanation, CleanupStats, explanation, options
@@ -68,7 +68,7 @@ class UpkeepMethods(TableMethods):
         >>> pennon.write_dataset({"a": [2]}, table.add_bases([base]), mode="append", target_bases=["archive"])
         LanceDataset('memory://based', version=3, rows=2)
         """
-        _native.add_bases(self._native, new_bases, strings(transaction_properties))
+        _native.add_bases(self._native, new_bases, strings(transaction_properties, "transaction_properties"))
         return self
 
     @property
@@ -280,6 +280,6 @@ class UpkeepMethods(TableMethods):
         >>> pennon.LanceDataset.drop("memory://drop")
         >>> pennon.LanceDataset.drop("memory://drop", ignore_not_found=True)
         """
-        uri = os.fspath(base_uri)
+        uri = location(base_uri, "base_uri")
         with located(uri):
             _native.Dataset.drop_table(uri, strings(storage_options), bool(ignore_not_found))

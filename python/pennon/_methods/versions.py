@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
-from pennon._options import ignored, located, strings
+from pennon._options import checked_reference, checked_text, ignored, located, location, strings
 from pennon._time import local
 from pennon.branches import Branches
 from pennon.errors import InvalidTypeError
@@ -82,7 +82,7 @@ class VersionMethods(TableMethods):
         (3, 2)
         """
         with located(self._native.uri, version):
-            return self._like(self._native.checkout(version))
+            return self._like(self._native.checkout(checked_reference("version", version)))
 
     def checkout_latest(self) -> None:
         """Move to the newest version.
@@ -208,7 +208,8 @@ class VersionMethods(TableMethods):
         (1, 3)
         """
         ignored(storage_options=storage_options)
-        return self._like(_native.create_branch(self._native, branch, reference))
+        version = checked_reference("reference", reference)
+        return self._like(_native.create_branch(self._native, checked_text("branch", branch), version))
 
     def shallow_clone(
         self: DatasetT,
@@ -284,7 +285,8 @@ def _clone(
     except TypeError as error:  # before there is a clone
         raise InvalidTypeError(f"The options of a clone are those of a dataset: {error}") from error
     options = strings(storage_options) if storage_options is not None else table._native.storage_options
-    native = _native.clone_table(table._native, os.fspath(target), reference, options, shallow)
+    version = checked_reference("reference", reference)
+    native = _native.clone_table(table._native, location(target, "target_path"), version, options, shallow)
     if more:
         return type(table)(native.uri, storage_options=options, **more)
     return table._wrap(native)

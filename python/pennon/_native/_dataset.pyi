@@ -35,6 +35,7 @@ class TakeRequest(TypedDict):
     by: str
     rows: bytes
     columns: list[str] | list[tuple[str, str]] | None
+    members: Literal["apart", "in_structs"]
     with_row_id: bool
     with_row_address: bool
     ignore_deletions: bool

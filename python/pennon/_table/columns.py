@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pennon import _native
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.udf import BatchUDF, applied, normalize_transform
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def add(
 
 def alteration(alteration: AlterColumn) -> tuple[str, str | None, bool | None, pa.DataType | None]:
     """A change to a column: path, name, nullable, type."""
+    if not isinstance(alteration, Mapping):
+        raise InvalidTypeError(f"An alteration must be a dict with path and its changes, found {alteration!r}")
     given: dict[str, Any] = dict(alteration)
     if "path" not in given:
         raise InvalidInputError("path is required")

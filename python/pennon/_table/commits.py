@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon._options import strings
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
@@ -65,5 +66,6 @@ def with_causes(error: TypeError) -> InvalidTypeError:
 def updates(values: dict[str, str | None]) -> dict[str, str | None]:
     """New values of a map; `None` removes a key."""
     if not isinstance(values, dict):
-        raise InvalidTypeError(f"The values must be a dict, got {type(values)}")
+        raise InvalidTypeError(f"values must be a dict of strings, found {values!r}")
+    strings({key: "" if value is None else value for key, value in values.items()}, "values")
     return values

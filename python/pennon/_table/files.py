@@ -80,7 +80,7 @@ def tracked_files(
 
 
 def _listed(table: _native.Dataset) -> pa.Table:
-    """What a cleanup that removes nothing knows of the files."""
+    """The files, as a cleanup that removes nothing lists them."""
     nothing = options(None, None, False, False, None, [])
     return explanation(_native.explain_cleanup(table, nothing), False, 0).files
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon import _native
+from pennon._options import checked_names, checked_reference
 from pennon._time import instant
 from pennon.errors import InvalidInputError, InvalidTypeError
 
@@ -33,9 +34,9 @@ def changes(
 ) -> pa.RecordBatchReader:
     """All changes of rows after one version, up to and including another."""
     request: _native.ChangesRequest = {
-        "begin": _point(begin),
-        "end": None if end is None else _point(end),
-        "columns": None if columns is None else _names(columns),
+        "begin": _point("begin", begin),
+        "end": None if end is None else _point("end", end),
+        "columns": None if columns is None else checked_names("columns", columns),
         "columns_of": columns_of,
         "mode": mode,
         "images": images,
@@ -46,8 +47,8 @@ def changes(
     return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
 
-def _point(point: Reference | datetime) -> Reference | tuple[int, int]:
-    return instant(point) if isinstance(point, datetime) else point
+def _point(name: str, point: Reference | datetime) -> Reference | tuple[int, int]:
+    return instant(point) if isinstance(point, datetime) else checked_reference(name, point)
 
 
 def _part(part: tuple[int, int]) -> tuple[int, int]:
@@ -59,9 +60,3 @@ def _part(part: tuple[int, int]) -> tuple[int, int]:
             f"part {number} of {of}: expected a number from 0 on and below that of the parts, at most {_MOST_PARTS}"
         )
     return part
-
-
-def _names(columns: Sequence[str]) -> list[str]:
-    if isinstance(columns, str):
-        raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
-    return list(columns)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pennon._options import checked_text
 from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 from pennon.indices import IndexConfig
 from pennon.progress import IndexProgress
@@ -28,9 +29,10 @@ def single_column(column: str | Sequence[str]) -> str:
     """The column. Raises `UnsupportedError` for several."""
     if isinstance(column, str):
         return column
-    if len(column) != 1:
-        raise UnsupportedError(f"An index is over one column, found {list(column)!r}")
-    return column[0]
+    found = list(column) if isinstance(column, list | tuple) else [column]
+    if len(found) != 1:
+        raise UnsupportedError(f"An index is over one column, found {found!r}")
+    return checked_text("column", found[0])
 
 
 def request(

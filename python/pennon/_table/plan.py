@@ -25,7 +25,7 @@ from pennon._expression import (
     with_schema,
 )
 from pennon._ordering import check, first_rows, sort_indices
-from pennon._table.numbers import numbers
+from pennon._table.row_numbers import row_numbers
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -120,8 +120,9 @@ class ScanPlan:
         return self.table.take(
             {
                 "by": "address",
-                "rows": numbers(batch.column(_ADDRESS)),
+                "rows": row_numbers(batch.column(_ADDRESS)),
                 "columns": request["columns"],
+                "members": "apart",
                 "with_row_id": request["with_row_id"],
                 "with_row_address": request["with_row_address"],
                 "ignore_deletions": False,

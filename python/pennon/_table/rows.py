@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pennon._input import to_reader
 from pennon._predicate import split
 from pennon._table import scans
-from pennon._table.numbers import numbers
+from pennon._table.row_numbers import row_numbers
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def take(
     batch = table.take(
         {
             "by": by,
-            "rows": numbers(rows),
+            "rows": row_numbers(rows),
             "columns": scans.native_columns(columns),
+            "members": "in_structs",
             "with_row_id": False,
             "with_row_address": with_row_address,
             "ignore_deletions": ignore_deletions,
@@ -58,7 +59,7 @@ def take_blobs(
     if len(chosen) != 1:
         raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
     ((by, rows),) = chosen
-    return table.take_blobs(column, by, numbers(rows))
+    return table.take_blobs(column, by, row_numbers(rows))
 
 
 def update_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
@@ -70,6 +70,8 @@ def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]]
         return None
     if isinstance(columns, str):
         raise InvalidTypeError(f"columns must be a list of names, not the string {columns!r}")
+    if not isinstance(columns, Iterable):
+        raise InvalidTypeError(f"columns must be a list of names or a dict of SQL expressions, found {columns!r}")
     found: list[Any] = list(columns.items() if isinstance(columns, Mapping) else columns)
     are_names = all(isinstance(column, str) for column in found)
     if not are_names and not all(isinstance(column, tuple) and _is_pair(column) for column in found):

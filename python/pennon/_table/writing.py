@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native, _readers
 from pennon._input import to_input
-from pennon._options import file_version, ignored, refuse, strings, unless
+from pennon._options import file_version, ignored, location, refuse, strings, unless
 from pennon._table.handles import handle_of
 from pennon._table.observed import observed
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
@@ -61,7 +61,7 @@ def native_options(**given: Any) -> _native.WriteOptions:
     if options["max_page_bytes"] == 0:
         raise InvalidInputError("max_page_bytes must be greater than 0, got 0")
     options["storage_options"] = strings(options["storage_options"])
-    options["transaction_properties"] = strings(options["transaction_properties"])
+    options["transaction_properties"] = strings(options["transaction_properties"], "transaction_properties")
     return options
 
 
@@ -239,5 +239,5 @@ def uncommitted(
         if table is not None:
             parts = table.insert_uncommitted(reader, request)
         else:
-            parts = _native.write_uncommitted(reader, fspath(dataset_uri), request)  # type: ignore[arg-type]
+            parts = _native.write_uncommitted(reader, location(dataset_uri, "dataset_uri"), request)  # type: ignore[arg-type]
     return Transaction._of(parts)

@@ -29,6 +29,13 @@ def found_something() -> int:
     return FINDING
 
 
+def rows_missing(kind: str, missing: list[str]) -> int:
+    """Say which ids or positions no row has; the exit status."""
+    named = f"{', '.join(missing[:10])}{', …' if len(missing) > 10 else ''}"
+    click.echo(f"pennon: no row has the {kind} {named}", err=True)
+    return found_something()
+
+
 def nothing_found() -> None:
     """A command begins."""
     global _status

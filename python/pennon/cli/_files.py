@@ -90,6 +90,21 @@ def _parquet(file: IO[bytes], schema: pa.Schema | None) -> Rows:
     return opened.schema_arrow, opened.iter_batches(ROWS)
 
 
+class _WholeLineEnds(io.RawIOBase):
+    """A file whose blocks do not end with CR: pyarrow would drop the LF after it, also that of a text."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._held = file, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._held + self._file.read(size - len(self._held))
+        self._held = b"\r" if len(data) > 1 and data.endswith(b"\r") else b""
+        return data[: len(data) - len(self._held)]
+
+
 def _csv(file: IO[bytes], schema: pa.Schema | None) -> Rows:
     import pyarrow.csv
 
@@ -97,7 +112,12 @@ def _csv(file: IO[bytes], schema: pa.Schema | None) -> Rows:
     options = pyarrow.csv.ConvertOptions(
         column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
-    opened = pyarrow.csv.open_csv(file, pyarrow.csv.ReadOptions(block_size=BYTES), convert_options=options)
+    opened = pyarrow.csv.open_csv(
+        _WholeLineEnds(file),
+        pyarrow.csv.ReadOptions(block_size=BYTES),
+        pyarrow.csv.ParseOptions(newlines_in_values=True),
+        options,
+    )
     return opened.schema, iter(opened)
 
 

@@ -1,4 +1,4 @@
-"""Tables as text that fits a terminal, however narrow; where columns do not fit side by side, rows are lists."""
+"""Tables as text that fits a terminal, however narrow; where not all columns fit in a line, rows are lists."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import click
 from click.shell_completion import CompletionItem
 
+from pennon._time import parsed
 from pennon.errors import InvalidInputError, NotFoundError, PennonError, UnsupportedError
 from pennon.open import dataset
 
@@ -27,7 +27,6 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Name = Union[int, str, tuple[str, int]]
 """A version as arguments name it: a number, a tag, or a branch and a number."""
 _MOST = 2**64 - 1
-_OFFSET = re.compile(r"(:.*[+-]\d\d)(\d\d)$")
 
 
 class VersionName(click.ParamType):  # type: ignore[type-arg]
@@ -325,11 +324,9 @@ def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
-    # Before 3.11 Python does not know the Z of UTC, nor offsets without a colon.
-    text = f"{value[:-1]}+00:00" if value.endswith(("Z", "z")) else _OFFSET.sub(r"\1:\2", value)
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        return parsed(value)
+    except InvalidInputError:
         raise click.BadParameter(
             f"{value!r} is no time: expected 2026-11-25 or 2026-11-25T12:30", ctx=ctx, param=param
         ) from None

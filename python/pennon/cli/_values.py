@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 # Values of a list and characters of a value that a table shows.
 ITEMS, CHARACTERS = 8, 100
-# Decimal places of the units of durations.
-_PLACES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+# Decimals of the units of durations.
+_DECIMALS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def values_of(array: pa.Array, *, for_json: bool = False) -> list[Any]:
@@ -52,7 +52,7 @@ def values_of(array: pa.Array, *, for_json: bool = False) -> list[Any]:
     elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         array = _iso(array, "T" if for_json else " ")
     values: list[Any] = array.to_pylist()
-    return [_seconds(value, _PLACES[kind.unit]) for value in values] if is_duration and not for_json else values
+    return [_seconds(value, _DECIMALS[kind.unit]) for value in values] if is_duration and not for_json else values
 
 
 def _lists(array: pa.Array, ends: list[int], children: list[pa.Array], for_json: bool) -> list[Any]:
@@ -94,8 +94,8 @@ def _is_known(kind: pa.DataType) -> bool:
     return True
 
 
-def _seconds(number: int | None, places: int) -> str | None:
-    return None if number is None else f"{Decimal(number).scaleb(-places).normalize():f} s"
+def _seconds(number: int | None, decimals: int) -> str | None:
+    return None if number is None else f"{Decimal(number).scaleb(-decimals).normalize():f} s"
 
 
 def shown(value: Any, most: int | None = CHARACTERS) -> str:

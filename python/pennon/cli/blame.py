@@ -10,11 +10,12 @@ import pyarrow as pa
 from pennon._text import counted
 from pennon.cli import _feed
 from pennon.cli._commits import time_of
-from pennon.cli._errors import found_something
+from pennon.cli._errors import found_something, rows_missing
 from pennon.cli._open import Address, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._select import where_option
 from pennon.cli._values import shown
+from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
@@ -31,7 +32,7 @@ def command(table: Address, output: Output, ids: tuple[int, ...], where: str | N
 
     For each version that changed it: when, by what, and the columns that changed. Rows are named by their ids, or
     with --where by a condition. An option that names an older version is for the condition: that version may have
-    a row which was deleted since.
+    a row which was deleted since. Exit status 1 if rows are missing: the others are shown.
     """
     if bool(ids) == (where is not None):
         raise click.UsageError("Name rows by their ids or with --where")
@@ -45,19 +46,31 @@ def command(table: Address, output: Output, ids: tuple[int, ...], where: str | N
             return found_something()
         if more:
             click.echo(f"pennon: only the first {counted(limit, 'row')} of those that fit (--limit)", err=True)
-    histories = [newest.history(id) for id in wanted]
+    found = {id: _history(newest, id) for id in wanted}
+    histories = {id: history for id, history in found.items() if history is not None}
     if output.is_text:
-        for at, (id, history) in enumerate(zip(wanted, histories, strict=True)):
+        for at, (id, history) in enumerate(histories.items()):
             if at:
                 output.line()
             _print(output, id, history)
-        return 0
-    tables = [
-        history.add_column(0, "_rowid", pa.array([id] * history.num_rows, pa.uint64()))
-        for id, history in zip(wanted, histories, strict=True)
-    ]
-    output.rows(pa.concat_tables(tables))
-    return 0
+    elif histories:
+        tables = [
+            history.add_column(0, "_rowid", pa.array([id] * history.num_rows, pa.uint64()))
+            for id, history in histories.items()
+        ]
+        output.rows(pa.concat_tables(tables))
+    missing = [str(id) for id in wanted if id not in histories]
+    return rows_missing("id", missing) if missing else 0
+
+
+def _history(table: LanceDataset, id: int) -> pa.Table | None:
+    """The history of a row; None if no row ever had this id."""
+    try:
+        return table.history(id)
+    except InvalidInputError as error:
+        if f"row id {id}:" in str(error):
+            return None
+        raise
 
 
 def _found(table: LanceDataset, where: str, limit: int) -> tuple[list[int], bool]:

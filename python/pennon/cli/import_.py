@@ -58,18 +58,18 @@ def command(
     known = None if target is None else target.schema
     schema = known if mode == "append" else None
     count = 0
-    with ExitStack() as stack, watched("import") as progress:
-        first, batches = stack.enter_context(reading(files[0], formats[0], schema, known))
+    with ExitStack() as opened, watched("import") as progress:
+        first, batches = opened.enter_context(reading(files[0], formats[0], schema, known))
         if known is None and formats[0] not in TEXTS:
             known = first
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
+            parts = batches
             for at, (name, file_format) in enumerate(zip(files, formats, strict=True)):
-                if at == 0:
-                    parts = batches
-                else:
-                    _, parts = stack.enter_context(reading(name, file_format, schema or first, known))
+                if at > 0:
+                    opened.close()
+                    _, parts = opened.enter_context(reading(name, file_format, schema or first, known))
                 for batch in _named(parts, name):
                     count += batch.num_rows
                     yield batch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from pennon.cli._errors import found_something
+from pennon.cli._errors import rows_missing
 from pennon.cli._open import Address, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._select import columns_option
@@ -38,11 +38,7 @@ def command(table: Address, output: Output, ids: tuple[int, ...], position: bool
         known = set(found["_rowid"].to_pylist())
     output.rows(found)
     missing = [str(id) for id in dict.fromkeys(ids) if id not in known]
-    if not missing:
-        return 0
-    named = f"{', '.join(missing[:10])}{', …' if len(missing) > 10 else ''}"
-    click.echo(f"pennon: no row has the {'position' if position else 'id'} {named}", err=True)
-    return found_something()
+    return rows_missing("position" if position else "id", missing) if missing else 0
 
 
 def _by_id(opened: LanceDataset, ids: tuple[int, ...], columns: list[str] | None) -> pa.Table:

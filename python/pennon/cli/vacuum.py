@@ -36,7 +36,12 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @table_argument(pinned=False)
-@click.option("--older-than", type=Age(), metavar="AGE", help="Remove versions older than this: 14d, 12h, 0; 14d.")
+@click.option(
+    "--older-than",
+    type=Age(),
+    metavar="AGE",
+    help="Remove versions older than this, such as 12h or 0; default 14d, unless --keep is given.",
+)
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep this number of newest versions.")
 @click.option(
     "--orphans", is_flag=True, help="Remove files too that no version needs and that are younger than 7 days."

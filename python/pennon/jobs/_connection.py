@@ -37,7 +37,7 @@ class Connection:
 
 _handles: dict[tuple[int, str, str, int, Connection], LanceDataset] = {}
 """Versions that tasks of this process have opened, the last few of them. Each job opens its own: another table may
-have been made at the same place since the last one.
+have been made at the same location since the last one.
 """
 _MOST_HANDLES = 4
 

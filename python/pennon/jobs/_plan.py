@@ -248,7 +248,7 @@ class JobPlan:
         table = pinned(self._connection, self.uuid, self.uri, self.version)._native if self.version else None
         done = [result._native for result in results]
         request = self._connection.request()
-        rows, counts, found, native = self._native.commit(table, done, strings(properties), request)
+        rows, counts, found, native = self._native.commit(table, done, strings(properties, "properties"), request)
         verification = None if found is None else VerifyReport._of(found)
         return JobReport(rows, LanceDataset._wrap(native), counts and execute_result(counts), verification)
 

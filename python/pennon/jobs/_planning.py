@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from pennon import _native
 from pennon._compaction import option_parts
-from pennon._options import strings
+from pennon._options import location, strings
 from pennon._table.writing import existing, for_reader, native_options
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
@@ -184,14 +184,14 @@ def plan_overwrite(
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,
         data_storage_version=data_storage_version,
-        config=strings(config),
+        config=strings(config, "config"),
     )
-    found = existing(fspath(uri), request) if mode == "overwrite" else None
-    for_reader(request, compatible_with, enable_stable_row_ids, fspath(uri), found)
+    found = existing(location(uri), request) if mode == "overwrite" else None
+    for_reader(request, compatible_with, enable_stable_row_ids, location(uri), found)
     present = None if found is None else found.data_storage_version
     if request["data_storage_version"] is None and present not in ("0.1", "legacy"):
         request["data_storage_version"] = present
-    return JobPlan(_native.JobPlan.new_table(fspath(uri), schema, tasks, request), connection)
+    return JobPlan(_native.JobPlan.new_table(location(uri), schema, tasks, request), connection)
 
 
 def plan_delete(
@@ -332,7 +332,7 @@ def plan_change_rows(
     storage_options: Mapping[str, str] | None = None,
     durability: Durability | None = None,
 ) -> JobPlan:
-    """Prepare tasks that are told which rows are deleted, updated and inserted: by an engine of one's own.
+    """Prepare tasks whose input says which rows are deleted, updated and inserted: by an engine of one's own.
 
     The changes that a task is given are rows with these columns:
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from pennon import _native
-from pennon._options import strings
+from pennon._options import location, strings
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
@@ -66,4 +66,4 @@ def opened_table(
         stored = {**table._native.storage_options, **strings(storage_options)}
         return table, Connection.of(stored, durability or table._native.commit_settings[0])
     connection = Connection.of(storage_options, durability or "full")
-    return connection.open(fspath(table), version), connection
+    return connection.open(location(table), version), connection

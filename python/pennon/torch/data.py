@@ -237,7 +237,7 @@ class SafeLanceDataset(_Dataset):
     pennon.NotFoundError
         There is no table.
     pennon.InvalidInputError
-        `uri` says no place, or there are other arguments.
+        `uri` is neither text nor a path, or there are other arguments.
     pennon.MissingPackageError
         PyTorch is not installed.
 
@@ -264,8 +264,9 @@ class SafeLanceDataset(_Dataset):
             raise InvalidInputError(f"The uri is a {type(uri).__name__}, expected text or a path")
         table = _opened(uri, dataset_options)
         self.uri = table.uri
-        # All processes read one version.
-        self.dataset_options: dict[str, Any] = {"version": table.version, **(dataset_options or {})}
+        # All processes read one version, whatever tag or time named it.
+        self.dataset_options: dict[str, Any] = {**(dataset_options or {}), "version": table.version}
+        self.dataset_options.pop("asof", None)
         self._len = table.count_rows()
         self._ds: Table | None = None
 

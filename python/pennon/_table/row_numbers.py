@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import reprlib
 from array import array
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError, PositionError
+from pennon.errors import InvalidInputError, InvalidTypeError, PositionError
 
 
-def numbers(rows: Sequence[int] | pa.Array) -> bytes:
+def row_numbers(rows: Sequence[int] | pa.Array) -> bytes:
     """The bytes of row numbers."""
     if isinstance(rows, pa.Array | pa.ChunkedArray):
         return _words(rows)
-    values = rows if isinstance(rows, list) else list(rows)
     try:
+        values = rows if isinstance(rows, list) else list(rows)
         return array("Q", values).tobytes()
+    except TypeError:
+        raise InvalidTypeError(
+            f"Rows to take must be a list of whole numbers, found {reprlib.repr(rows)}"
+        ) from None
     except OverflowError:
         wrong = min(values) if min(values) < 0 else max(values)
         raise PositionError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
@@ -28,10 +33,10 @@ def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
             f"Rows to take are integers without nulls, found {rows.type}, {rows.null_count} nulls"
         )
     try:
-        numbers = rows.cast(pa.uint64())
+        cast = rows.cast(pa.uint64())
     except pa.ArrowInvalid as error:
         raise PositionError(f"Rows to take must not be negative: {error}") from None
-    chunks = numbers.chunks if isinstance(numbers, pa.ChunkedArray) else [numbers]
+    chunks = cast.chunks if isinstance(cast, pa.ChunkedArray) else [cast]
     words = []
     for chunk in chunks:
         values = chunk.buffers()[1]

@@ -1,0 +1,109 @@
+"""Arguments of a wrong type or out of range: the error names the parameter, what was found and what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+
+DATA = pa.table({"i": [1, 2, 3]})
+WHOLE, VERSION = "must be a whole number, found", r"must be an int, a tag \(str\) or a tuple of branch and version"
+NEGATIVE, STRINGS = "must be non-negative, got -1", "must be a dict of strings, found"
+
+TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "history": (lambda t: t.history("a"), f"row_id {WHOLE} str 'a'"),
+    "checkout_version": (lambda t: t.checkout_version(1.5), f"version {VERSION}, found float 1.5"),
+    "dataset version": (lambda t: pennon.dataset(t.uri, ("main", "a", 1)), f"version {VERSION}, found tuple"),
+    "changes": (lambda t: t.changes(1.5), f"begin {VERSION}, found float"),
+    "tags.create": (lambda t: t.tags.create(5, 1), "tag must be text, found int 5"),
+    "tags.get_version": (lambda t: t.tags.get_version(5), "tag must be text, found int 5"),
+    "create_branch": (lambda t: t.create_branch(5), "branch must be text, found int 5"),
+    "to_batches batch_size": (lambda t: t.to_batches(batch_size="a"), f"batch_size {WHOLE} str 'a'"),
+    "to_batches bytes": (lambda t: t.to_batches(batch_size_bytes="a"), f"batch_size_bytes {WHOLE} str 'a'"),
+    "to_table limit": (lambda t: t.to_table(limit="1"), f"limit {WHOLE} str '1'"),
+    "to_table offset": (lambda t: t.to_table(offset="1"), f"offset {WHOLE} str '1'"),
+    "to_table columns": (lambda t: t.to_table(columns=5), "columns must be a list of names or a dict .*, found 5"),
+    "slice": (lambda t: t.slice("a", 2), f"start {WHOLE} str 'a'"),
+    "take text": (lambda t: t.take("a"), "Rows to take must be a list of whole numbers, found 'a'"),
+    "take floats": (lambda t: t.take([1.5]), r"Rows to take must be a list of whole numbers, found \[1.5\]"),
+    "take None": (lambda t: t.take(None), "Rows to take must be a list of whole numbers, found None"),
+    "take_rows": (lambda t: t.take_rows(5), "Rows to take must be a list of whole numbers, found 5"),
+    "head": (lambda t: t.head("a"), f"num_rows {WHOLE} str 'a'"),
+    "sample": (lambda t: t.sample("a"), f"num_rows {WHOLE} str 'a'"),
+    "update to None": (lambda t: t.update({"i": None}), f"updates {STRINGS} 'i': NoneType"),
+    "update to a number": (lambda t: t.update({"i": 5}), f"updates {STRINGS} 'i': int"),
+    "drop_columns": (lambda t: t.drop_columns("i"), "columns must be a list of texts, found str 'i'"),
+    "alter_columns": (lambda t: t.alter_columns(5), "An alteration must be a dict .*, found 5"),
+    "create_scalar_index": (lambda t: t.create_scalar_index(5, "BTREE"), "column must be text, found int 5"),
+    "older_than": (lambda t: t.cleanup_old_versions(5), "older_than must be a timedelta, found 5"),
+    "get_fragment": (lambda t: t.get_fragment("a"), f"fragment_id {WHOLE} str 'a'"),
+    "fragments": (lambda t: t.scanner(fragments=5), "fragments must be a list of LanceFragment, found 5"),
+    "a fragment": (lambda t: t.scanner(fragments=[5]), r"fragments must be a list of LanceFragment, found \[5\]"),
+    "order_by": (lambda t: t.scanner(order_by=5), "order_by must be a list of ColumnOrdering or names, found 5"),
+    "dataset": (lambda t: pennon.dataset(5), "uri must be text or a path, found int 5"),
+    "dataset bytes": (lambda t: pennon.dataset(b"a"), "uri must be text or a path, found bytes b'a'"),
+    "storage_options": (lambda t: pennon.dataset(t.uri, storage_options=5), f"storage_options {STRINGS} int"),
+    "write_dataset": (lambda t: pennon.write_dataset(DATA, 5), "uri must be text or a path, found int 5"),
+    "verify": (lambda t: pennon.verify(5), "uri must be text or a path, found int 5"),
+    "update_config": (lambda t: t.update_config({"a": 5}), f"values {STRINGS} 'a': int"),
+    "delete_config_keys": (lambda t: t.delete_config_keys("a"), "keys must be a list of texts, found str 'a'"),
+    "update_schema_metadata": (lambda t: t.update_schema_metadata(5), f"values {STRINGS} 5"),
+    "replace_schema_metadata": (lambda t: t.replace_schema_metadata(5), f"new_metadata {STRINGS} int"),
+}
+VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "history": (lambda t: t.history(-1), f"row_id {NEGATIVE}"),
+    "checkout_version": (lambda t: t.checkout_version(-1), f"version {NEGATIVE}"),
+    "checkout_version large": (lambda t: t.checkout_version(2**64), f"version must be between .*, got {2**64}"),
+    "of a branch": (lambda t: t.checkout_version(("main", -1)), f"version {NEGATIVE}"),
+    "changes": (lambda t: t.changes(-1), f"begin {NEGATIVE}"),
+    "tags.create": (lambda t: t.tags.create("a", -1), f"reference {NEGATIVE}"),
+    "tags.update": (lambda t: t.tags.update("a", -1), f"reference {NEGATIVE}"),
+    "create_branch": (lambda t: t.create_branch("a", -1), f"reference {NEGATIVE}"),
+    "batch_size": (lambda t: t.to_batches(batch_size=0), "batch_size must be between 1 and 4294967295, got 0"),
+    "limit": (lambda t: t.to_table(limit=-1), f"limit {NEGATIVE}"),
+    "head": (lambda t: t.head(-1), f"num_rows {NEGATIVE}"),
+    "sample": (lambda t: t.sample(-1), f"num_rows {NEGATIVE}"),
+    "sample too many": (lambda t: t.sample(100), "num_rows is 100, but the table has 3 rows"),
+    "retain_versions": (lambda t: t.cleanup_old_versions(retain_versions=-1), f"retain_versions {NEGATIVE}"),
+    "get_fragment": (lambda t: t.get_fragment(-1), f"fragment_id {NEGATIVE}"),
+}
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> pennon.LanceDataset:
+    return pennon.write_dataset(DATA, tmp_path_factory.mktemp("arguments") / "t")
+
+
+@pytest.mark.filterwarnings("ignore:replace_schema_metadata")
+@pytest.mark.parametrize("name", TYPES)
+def test_wrong_types(unchanged: pennon.LanceDataset, name: str) -> None:
+    call, message = TYPES[name]
+    with pytest.raises(pennon.InvalidTypeError, match=message) as found:
+        call(unchanged)
+    assert isinstance(found.value, TypeError)
+    assert unchanged.latest_version == 1
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_wrong_values(unchanged: pennon.LanceDataset, name: str) -> None:
+    call, message = VALUES[name]
+    with pytest.raises(pennon.InvalidInputError, match=message):
+        call(unchanged)
+    assert unchanged.latest_version == 1
+
+
+def test_secrets_are_not_shown(unchanged: pennon.LanceDataset) -> None:
+    with pytest.raises(pennon.InvalidTypeError, match=r"storage_options .* 'key': bytes") as found:
+        pennon.dataset(unchanged.uri, storage_options={"key": b"secret"})
+    assert "secret" not in str(found.value)
+
+
+def test_numbers_of_other_libraries(unchanged: pennon.LanceDataset) -> None:
+    one = pytest.importorskip("numpy").int64(1)
+    assert unchanged.checkout_version(one).version == 1
+    assert unchanged.head(one).num_rows == unchanged.take([one]).num_rows == 1
+    assert unchanged.sample(one).num_rows == unchanged.history(one).num_rows == 1
+    assert sum(batch.num_rows for batch in unchanged.to_batches(batch_size=one, limit=one)) == 1
