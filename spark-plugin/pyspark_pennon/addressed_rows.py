@@ -169,7 +169,7 @@ class AddressedRows:
         offsets = pc.bit_wise_and(addresses, (1 << FRAGMENT_BITS) - 1).cast(pa.uint64())
         # The address tells which rows are there even if nothing else is read.
         plain = list(dict.fromkeys([*self._plain, ROW_ADDRESS]))
-        found = self._fragment(fragment).take(offsets, plain)
+        found = self._fragment(fragment).take_offsets(offsets, plain)
         if not self._blobs:
             return found.select(self._names)
         for name in self._blobs:

@@ -183,6 +183,8 @@ class AdministrationMethods(TableHandle):
         ------
         pennon.NotFoundError
             There is no such version, or it was vacuumed.
+        pennon.InvalidInputError
+            The tag is of a version of another branch.
 
         Examples
         --------
@@ -233,6 +235,8 @@ class AdministrationMethods(TableHandle):
         import pennon
 
         newest = self._open()
+        if older.uri != newest.uri:
+            raise invalid(f"The version is one of {older.uri}: versions of {newest.uri} can be restored")
         before = _data_files(newest)
         restore = pennon.LanceOperation.Restore(int(older.version))
         after = _data_files(self._commit(older, int(newest.version), restore))

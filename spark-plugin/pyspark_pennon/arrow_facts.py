@@ -8,7 +8,7 @@ and `alias`, and drops it where a value is computed.
 |---|---|
 | `fixed_size_list` | the size of the lists; people may set it, by `withMetadata`, for a column of arrays |
 | `pennon.arrow` | the Arrow field as an IPC schema in base64, if Spark's type does not imply it |
-| `pennon.read` | `version` and `uri` of a frame of `spark.read.format("pennon")`, see [pyspark_pennon.reader][] |
+| `pennon.read` | what a frame of `spark.read.format("pennon")` reads, see [pyspark_pennon.reader][] |
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pyspark_pennon.column_names import is_case_sensitive
 from pyspark_pennon.errors import mismatch
 from pyspark_pennon.schema import spark_type
 from pyspark_pennon.spark_api import try_cast
@@ -66,7 +67,7 @@ def assigned(frame: DataFrame, columns: pa.Schema, values: Mapping[str, Column])
     from pyspark.sql import functions as fn
 
     given = frame.select(*(value.alias(name) for name, value in values.items())).schema
-    is_sensitive = str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    is_sensitive = is_case_sensitive(frame.sparkSession)
     found = {}
     for (name, value), field in zip(values.items(), given.fields, strict=True):
         fit = _Fit(name, field.dataType, spark_type(columns.field(name)), is_sensitive)

@@ -23,12 +23,17 @@ BLOB_EXTENSION = "lance.blob.v2"
 def converter(source: pa.Schema, target: pa.Schema, *, safe: bool) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """A function from batches with the columns of `source` to batches with the schema `target`, by name.
 
+    A column that `source` lacks is the one whose name differs by case only: the driver refuses what Spark would not
+    take for one name.
+
     Parameters
     ----------
     safe
         Whether a value that does not fit is an error, instead of losing digits.
     """
-    columns = [(field.name, _column(source.field(field.name), field, safe)) for field in target]
+    folded = {name.lower(): name for name in source.names}
+    pairs = [(f.name if f.name in source.names else folded.get(f.name.lower(), f.name), f) for f in target]
+    columns = [(name, _column(source.field(name), field, safe)) for name, field in pairs]
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = [change(batch.column(name)) if change else batch.column(name) for name, change in columns]

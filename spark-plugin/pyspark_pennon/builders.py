@@ -12,6 +12,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.options import session_storage_options
 from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed
+from pyspark_pennon.schema import parsed_schema
 from pyspark_pennon.spark_api import parsed_type
 from pyspark_pennon.storable import new_table_schema, refuse_other_case, stored_columns
 
@@ -265,17 +266,6 @@ def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:
         metadata = {**(column.metadata or {}), COMMENT.encode(): str(comment).encode()} if comment else None
         columns.append(column if metadata is None else column.with_metadata(metadata))
     return pa.schema(columns, metadata=schema.metadata)
-
-
-def parsed_schema(text: str) -> StructType:
-    """A schema from its text. Raises `InvalidInputError` if it is none."""
-    try:
-        found = parsed_type(text)
-    except Exception as error:
-        raise invalid(f"The schema is {text!r}, which is none of Spark") from error
-    if not isinstance(found, StructType):
-        raise invalid(f"The schema is {text!r}, a {found.simpleString()}: expected names with types")
-    return found
 
 
 def _parsed(text: str, column: str) -> DataType:

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from pyspark_pennon.batches import converter, is_blob
+from pyspark_pennon.column_names import stored_names
 from pyspark_pennon.errors import invalid, mismatch, missing
-from pyspark_pennon.feed_options import FeedOptions
+from pyspark_pennon.feed_options import FeedOptions, has_end
 from pyspark_pennon.handle import version_time, version_times
+from pyspark_pennon.option_values import time_of
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
-from pyspark_pennon.tables import grouped
+from pyspark_pennon.tables import BATCH_BYTES, grouped
 from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
@@ -59,9 +61,6 @@ ROWS_OF_A_CHANGE = 16_384
 
 MOST_RANGES = 256
 """Long windows are divided into about this many tasks."""
-
-BATCH_BYTES = 32 << 20
-"""A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
 
 # Operations that leave all rows with their values.
 _KEEPS_ROWS = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "UpdateBases", "Project")
@@ -102,14 +101,15 @@ class InsertedFragments(InputPartition):
     columns: tuple[str | None, ...]
 
 
-def feed_schema(table: Any, columns: Sequence[str] | None) -> StructType:
+def feed_schema(table: Any, columns: Sequence[str] | None, *, is_sensitive: bool = False) -> StructType:
     """The Spark schema of a feed: the table's columns, which may all be null, and those that describe a change."""
     if not table.has_stable_row_ids:
         raise invalid(
             f"A change feed needs stable row ids, which {table.uri} does not have: an updated row cannot be told "
             "from a deleted and a new one. Write the rows to a new table with enable_stable_row_ids"
         )
-    fields = [StructField(found.name, found.dataType, True) for found in data_schema(table, columns).fields]
+    data = data_schema(table, columns, is_sensitive=is_sensitive)
+    fields = [StructField(found.name, found.dataType, True) for found in data.fields]
     for found in fields:
         if found.name in DESCRIBING.fieldNames():
             raise invalid(
@@ -120,15 +120,12 @@ def feed_schema(table: Any, columns: Sequence[str] | None) -> StructType:
 
 def schema_of(options: Mapping[str, str]) -> StructType:
     """The schema of a feed or a stream: the columns of the newest version, or of the end of a feed."""
-    is_batch = any(name.lower().replace("_", "") in _BATCH_ONLY for name in options)
-    parsed = FeedOptions.parse(options, stream=not is_batch)
+    ends = has_end(options)
+    parsed = FeedOptions.parse(options, stream=False if ends else None)
     table = open_newest(parsed)
-    if is_batch:
+    if ends:
         return feed_schema(table.checkout_version(window(table, parsed)[1]), parsed.columns)
     return _schema(table, parsed)
-
-
-_BATCH_ONLY = ("endingversion", "endingtimestamp", "netchanges")
 
 
 def _schema(table: Any, options: FeedOptions) -> StructType:
@@ -140,13 +137,15 @@ def _schema(table: Any, options: FeedOptions) -> StructType:
     return StructType(fields)
 
 
-def data_schema(table: Any, columns: Sequence[str] | None) -> StructType:
-    """The Spark schema of some columns of a table, by default all."""
+def data_schema(table: Any, columns: Sequence[str] | None, *, is_sensitive: bool = False) -> StructType:
+    """The Spark schema of some columns of a table, by default all, under the names that the table has for them."""
     import pyarrow as pa
 
     known = table.schema
-    names = known.names if columns is None else list(columns)
-    for name in names:
+    names = known.names if columns is None else stored_names(known.names, columns, is_sensitive=is_sensitive)
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise invalid(f"The column '{name}' is named twice: expected each of the columns once")
         if name not in known.names:
             raise invalid(f"The table has no column '{name}'; its columns are {', '.join(known.names)}")
         if is_blob(known.field(name)):
@@ -223,19 +222,16 @@ def version_until(table: Any, text: str) -> int:
 
 
 def instant(text: str, option: str) -> datetime:
-    """A time in UTC from its text; a time without a zone is local."""
+    """A time from the text of an option; one without a zone is local."""
     try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except ValueError:
-        raise invalid(
-            f"Pennon option '{option}' is {text!r}: expected a time such as 2026-11-23 21:15:00.5+00:00"
-        ) from None
+        return time_of(text)
+    except ValueError as error:
+        raise invalid(f"Pennon option '{option}' is {text!r}: {error}") from None
 
 
 def check_kept(table: Any, needed: Sequence[int]) -> None:
     """Raises an error that says how to go on if a version was vacuumed. Number 0 is the empty table."""
-    kept = {entry["version"] for entry in table.version_refs()}
-    gone = [version for version in needed if version > 0 and version not in kept]
+    gone, kept = without_vacuumed(table, needed)
     if gone:
         first = contiguous_from(kept, int(table.version))
         if gone[-1] < min(kept) and _is_clone(table, min(kept)):
@@ -250,6 +246,12 @@ def check_kept(table: Any, needed: Sequence[int]) -> None:
             "is left. A longer retention of the vacuum, or a tag, would have kept it",
             table.uri,
         )
+
+
+def without_vacuumed(table: Any, needed: Sequence[int]) -> tuple[list[int], set[int]]:
+    """Those of some versions that a vacuum removed, and all versions that are left. Number 0 is the empty table."""
+    kept = {entry["version"] for entry in table.version_refs()}
+    return [version for version in needed if version > 0 and version not in kept], kept
 
 
 def _is_clone(table: Any, version: int) -> bool:

@@ -7,13 +7,13 @@ storage options and no values. It is replaced as a whole, so a reader finds all 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.whole_files import replace_file
 
 _FORMAT = "pennon.add_columns/1"
 
@@ -71,12 +71,7 @@ class Checkpoint:
             "results": [result.json() for result in results],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
-        with new.open("w") as file:
-            json.dump(found, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
+        replace_file(self._path, json.dumps(found))
 
     def remove(self) -> None:
         """Forget it: the work is committed, or is done again."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_pennon.column_names import is_case_sensitive, stored_names, with_stored_names
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import described, run_partitions
 from pyspark_pennon.frames import parallelism, table_frame
@@ -42,6 +43,9 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     from pyspark.sql import functions as fn
 
     table = target.open()
+    known = [ROW_ID, *table.schema.names]
+    data = with_stored_names(data, known)
+    keys = stored_names(known, keys, is_sensitive=is_case_sensitive(target.spark))
     names = _checked(table, data, keys)
     address = pa.field(ROW_ADDRESS, pa.uint64())
     schema = pa.schema([address, *(table.schema.field(name).with_nullable(True) for name in names)])
@@ -98,7 +102,7 @@ def _checked(table: Any, data: DataFrame, keys: list[str]) -> list[str]:
         )
     if len(set(data.columns)) < len(data.columns):
         raise invalid(f"A column occurs more than once in the frame: its columns are {', '.join(data.columns)}")
-    check_columns(table.schema, {name: name for name in names})
+    check_columns(table.schema, {name: name for name in names}, None)
     return names
 
 

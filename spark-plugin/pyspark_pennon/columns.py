@@ -22,18 +22,18 @@ import pyarrow as pa
 
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
-from pyspark_pennon.builders import parsed_schema
 from pyspark_pennon.column_checkpoint import Checkpoint
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.frames import parallelism
+from pyspark_pennon.function_identity import digest
 from pyspark_pennon.needed_columns import needed_columns, other_rows
-from pyspark_pennon.orphans import settle
+from pyspark_pennon.orphans import mark_not_orphans
 from pyspark_pennon.plans import ShippedPlan, numbered
 from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import committed, retried
 from pyspark_pennon.row_changes import Target, as_column, check_value, table_rows
-from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, quoted
+from pyspark_pennon.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, parsed_schema, quoted
 from pyspark_pennon.storable import frame_schema, new_table_schema, refuse_other_case
 
 if TYPE_CHECKING:
@@ -181,9 +181,9 @@ class BatchFunction:
         return list(self.types.names)
 
     def describe(self) -> str:
-        """The work, for the comparison with a checkpoint."""
+        """The work, for the comparison with a checkpoint: the same in another process."""
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
-        return f"{name} of {self.columns} as {_shown(self.types)}"
+        return f"{name} ({digest(self.function)}) of {self.columns} as {_shown(self.types)}"
 
     def schema(self, table: Any) -> pa.Schema:
         """The Arrow schema of the new columns."""
@@ -306,7 +306,7 @@ def _results(
 def _save(checkpoint: Checkpoint, plan: Any, results: list[Any]) -> None:
     """Record results; their files are no orphans, whatever happens then."""
     checkpoint.save(plan, results)
-    settle(results)
+    mark_not_orphans(results)
 
 
 def _report(target: Target, table: Any) -> DataFrame:

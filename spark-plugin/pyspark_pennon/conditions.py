@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import spark_api, tables
 from pyspark_pennon.filters import Translator, conjunction
+from pyspark_pennon.spark_api import has_changed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,13 +100,10 @@ def analysed(
         predicate, is_exact = _predicate(optimised, tree(optimised.toJSON()), translator)
         is_of_now = not nodes or any(map(_is_of_now, nodes))
         return Condition(predicate, is_exact, _references(root, nodes), is_of_now)
-    except Exception as error:  # a class of Spark's has changed: nothing is skipped
-        if type(error).__name__ in ("Py4JError", "Py4JJavaError", *_CHANGED):
+    except Exception as error:
+        if has_changed(error, "no rows are skipped by a condition"):
             return Condition()
         raise
-
-
-_CHANGED = ("AttributeError", "TypeError", "KeyError", "IndexError", "ValueError", "JSONDecodeError")
 
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -205,6 +203,9 @@ def _predicate(plan: Any, root: Node, translator: Translator) -> tuple[str | Non
     plan, root
         The same plan, in the JVM and as read.
     """
+    *_, leaf = root.all()
+    if leaf.kind != "LogicalRDD":
+        return None, False
     names = _names(root)
     found: list[str | None] = []
     while root.kind in _STEPS:

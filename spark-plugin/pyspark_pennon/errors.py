@@ -14,6 +14,13 @@ def invalid(message: str) -> Exception:
     return InvalidInputError(message)
 
 
+def wrong_type(message: str) -> Exception:
+    """An argument has a type that the call does not take: a `TypeError` and a `ValueError` too."""
+    from pennon.errors import InvalidTypeError
+
+    return InvalidTypeError(message)
+
+
 def mismatch(message: str) -> Exception:
     """A frame does not fit the table: a `ValueError` too."""
     from pennon.errors import SchemaMismatchError

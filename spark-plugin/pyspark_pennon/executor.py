@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
+from pyspark_pennon.failed_jobs import named_failure
 from pyspark_pennon.orphans import current, files_of
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.progress import Done, progress_line
@@ -142,7 +143,7 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
     try:
         found = to_arrow(frame)
     except Exception as error:
-        raise typed_error(error) from None
+        raise_named(error)
     outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
     if count is not None and len(outcomes) != count:
         raise internal(f"Spark gave results of {len(outcomes)} of {count} tasks")
@@ -162,6 +163,14 @@ def _row(number: int, outcome: bytes) -> pa.RecordBatch:
 
     columns = [pa.array([number], pa.int64()), pa.array([outcome], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, names=["number", "outcome"])
+
+
+def raise_named(error: Exception) -> NoReturn:
+    """Raise the error of `pennon` that an error of Spark is about, or the error itself."""
+    failure = named_failure(error)
+    if failure is not None:
+        raise failure from error
+    raise typed_error(error) from None
 
 
 def typed_error(error: Exception) -> Exception:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pyspark_pennon.column_names import is_case_sensitive
 from pyspark_pennon.feed_options import FeedOptions
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.options import session_storage_options
@@ -108,7 +109,8 @@ def read_changes(
     options.check()
     table = changes.open_newest(options)
     begin, end = changes.window(table, options)
-    schema = changes.feed_schema(table.checkout_version(end), options.columns)
+    is_sensitive = is_case_sensitive(spark)
+    schema = changes.feed_schema(table.checkout_version(end), options.columns, is_sensitive=is_sensitive)
     names = [name for name in schema.fieldNames() if name not in changes.DESCRIBING.fieldNames()]
     parts = changes.plan(table.checkout_version(end), options, names, begin, end, parallelism(spark))
     release = installed_release()

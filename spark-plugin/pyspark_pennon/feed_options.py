@@ -58,17 +58,25 @@ class FeedOptions:
     with_row_id: bool = False
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], *, stream: bool) -> FeedOptions:
-        """Parse Spark's options; `ValueError` names the option at fault."""
-        known = (*_COMMON, *_FEED, *((*_STREAM, _ROW_ID) if stream else _BATCH))
-        values = OptionValues(options, known, "stream" if stream else "change feed", aliases=_ALIASES)
+    def parse(cls, options: Mapping[str, str], *, stream: bool | None) -> FeedOptions:
+        """Parse Spark's options; `ValueError` names the option at fault.
+
+        Parameters
+        ----------
+        stream
+            Whether they are those of a stream; None where Spark does not say, and asks for the columns of either.
+        """
+        own = {True: (*_STREAM, _ROW_ID), False: _BATCH, None: (*_BATCH, *_STREAM, _ROW_ID)}[stream]
+        action = {True: "stream", False: "change feed", None: "change feed or stream"}[stream]
+        known = (*_COMMON, *_FEED, *own)
+        values = OptionValues(options, known, action, aliases=_ALIASES, elsewhere=_of_reads)
         get = values.get
         parsed = cls(
             uri=values.uri(),
             storage_options=values.storage_options(),
             read_change_feed=get("readChangeFeed", boolean, False),
             columns=get("columns", column_names),
-            starting_version=get("startingVersion", _version_or_latest if stream else natural),
+            starting_version=get("startingVersion", natural if stream is False else _version_or_latest),
             starting_timestamp=get("startingTimestamp", str),
             ending_version=get("endingVersion", natural),
             ending_timestamp=get("endingTimestamp", str),
@@ -101,6 +109,11 @@ def is_feed(options: Mapping[str, str]) -> bool:
     return wants_changes(options) or any(bare(name) in special for name in options)
 
 
+def has_end(options: Mapping[str, str]) -> bool:
+    """Whether there are options that no stream has: those of a feed that is read once."""
+    return any(bare(name) in {bare(known) for known in _BATCH} for name in options)
+
+
 def wants_changes(options: Mapping[str, str]) -> bool:
     """Whether `readChangeFeed` is given and not false."""
     return any(bare(name) in _SWITCHES and value.strip().lower() != "false" for name, value in options.items())
@@ -120,6 +133,16 @@ def read_options(options: Mapping[str, str]) -> dict[str, str]:
             "to read the rows of a version"
         )
     return {name: value for name, value in options.items() if bare(name) not in _SWITCHES}
+
+
+def _of_reads(name: str) -> str | None:
+    """What to say of options that name a version of a read otherwise than by its number or time."""
+    if bare(name) not in ("branch", "tag"):
+        return None
+    return (
+        f"Pennon option '{name}' belongs to a read of rows: read a branch's feed by its location, and name the "
+        "versions where a feed starts and ends by number or time; LanceTable.branches() and tags() have these"
+    )
 
 
 def _version_or_latest(text: str) -> int | str:

@@ -124,6 +124,7 @@ def read(
     if isinstance(columns, str):
         raise invalid(f"columns is the text {columns!r}: expected a list of names")
     table = tables.open_table(options)
+    options = tables.with_stored_names(table, options, spark)
     if where is None:
         return table_frame(spark, table, options)
     from pyspark_pennon.conditions import analysed
@@ -133,7 +134,7 @@ def read(
     condition = analysed(spark, table, tables.read_schema(table, everything), where).later()
     if condition.is_exact:
         return table_frame(spark, table, replace(options, filter_sql=condition.with_filter(filter_sql)))
-    asked = list(table.schema.names if columns is None else columns)
+    asked = list(table.schema.names if options.columns is None else options.columns)
     others = (name for name in everything.columns or () if name not in asked and condition.may_need(name))
     narrowed = replace(options, columns=(*asked, *others), filter_sql=condition.with_filter(filter_sql))
     frame = table_frame(spark, table, narrowed).where(where)

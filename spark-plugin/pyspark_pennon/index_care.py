@@ -25,7 +25,7 @@ from pyspark_pennon import index_models, tables
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.index_tasks import BuildSegment, MergeSegments
-from pyspark_pennon.orphans import settled
+from pyspark_pennon.orphans import committing
 from pyspark_pennon.provider import stored
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _commit(read: ReadOptions, new: list[Any], removed: list[Any]) -> None:
     import pennon
 
     operation = pennon.LanceOperation.CreateIndex(new, removed)
-    with settled(new):
+    with committing(new):
         pennon.LanceDataset.commit(
             read.uri, operation, read_version=int(read.version or 0), storage_options=stored(read.storage_options)
         )

@@ -15,7 +15,7 @@ from pyspark_pennon.handle import TableHandle
 from pyspark_pennon.index_models import shared_model
 from pyspark_pennon.index_tasks import BuildSegment
 from pyspark_pennon.options import ReadOptions
-from pyspark_pennon.orphans import orphans_named, settled
+from pyspark_pennon.orphans import committing, orphans_named
 from pyspark_pennon.retries import retried
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class IndexMethods(TableHandle):
             if tasks and shared is not None:
                 about = f"index {chosen} of {self._uri}"
                 segments = run_tasks(self._spark, tasks, about, progress=progress)
-                with settled(segments):
+                with committing(segments):
                     table.commit_existing_index_segments(chosen, column, segments)
             elif is_vector:
                 table.create_index(column, index_type, chosen, replace=True, **dict(parameters or {}))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.jvm_columns import attribute_id, attributes, column_of, internal_function
 from pyspark_pennon.needed_columns import items
+from pyspark_pennon.spark_api import has_changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +59,8 @@ def without_other_keys(
         if not pairs or _is_broadcast(joined.select(*needed)):
             return target
         return _filtered(target, source, pairs, wanted)
-    except Exception as error:  # a class of Spark's has changed, or is not there yet
-        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError", "ImportError"):
+    except Exception as error:
+        if has_changed(error, "rows are shuffled without a filter of keys"):
             return target
         raise
 

@@ -25,16 +25,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.column_names import is_case_sensitive, stored_names
+from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.executor import described, spark_context
+from pyspark_pennon.failed_jobs import named_failure
 from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
 from pyspark_pennon.new_columns import missing_fields
 from pyspark_pennon.orphans import orphans_named
 from pyspark_pennon.retries import retried
-from pyspark_pennon.row_changes import Target, check_columns
-from pyspark_pennon.schema import SYSTEM_COLUMNS, quoted
+from pyspark_pennon.row_changes import Target, check_columns, is_frame
+from pyspark_pennon.schema import quoted
 from pyspark_pennon.storable import stored_columns
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class MergeBuilder:
     def __init__(
         self, target: Target, source: DataFrame, condition: Column | str, batch: StreamBatch | None = None
     ) -> None:
+        if not is_frame(source):
+            raise wrong_type(f"The source of a merge is a {type(source).__name__}: expected a DataFrame of Spark")
         self._target = target
         self._batch = batch
         self._source = source
@@ -341,7 +345,10 @@ class MergeBuilder:
             except Exception as error:
                 if spark_context(self._target.spark) is None:
                     _free_frames(error, handled)
-                raise
+                failure = named_failure(error)
+                if failure is None:
+                    raise
+                raise failure from error
 
     def _with_source(self, attempts: int) -> DataFrame:
         """The merge, with the source read and numbered again where an executor is lost with its part of it."""
@@ -351,7 +358,7 @@ class MergeBuilder:
             return retried(lambda: self._attempt(source, found), f"the merge into {self._target.uri}")
         except Exception as error:
             # Before the commit: after it nothing reads the source.
-            if attempts == 1 or _LOST_SOURCE not in str(error):
+            if attempts == 1 or _LOST_SOURCE not in f"{error}{error.__cause__ or ''}":
                 raise
             _log.info("the merge into %s is done again: an executor with source rows is lost", self._target.uri)
         finally:
@@ -382,7 +389,8 @@ class MergeBuilder:
             return target.metrics()
         new = []
         if self._evolves:
-            new = missing_fields(table.schema, stored_columns(self._source.schema, drop_system_columns=True))
+            data = stored_columns(self._source.schema, drop_system_columns=True)
+            new = missing_fields(table.schema, data, is_sensitive=is_case_sensitive(target.spark))
         clauses = self._completed(source, pa.schema([*table.schema, *new]))
         return MergeAttempt(target, source, table, self._condition, clauses, self._batch, new).run(found)
 
@@ -400,19 +408,20 @@ class MergeBuilder:
         values = clause.values
         if values is None:
             # A name that occurs twice is an error.
-            stored_columns(self._source.schema, drop_system_columns=True)
-            values = {name: source[quoted(name)] for name in self._source.columns if name in columns.names}
-            unknown = [
-                name
-                for name in self._source.columns
-                if name not in values and name not in SYSTEM_COLUMNS and not self._evolves
-            ]
+            given = stored_columns(self._source.schema, drop_system_columns=True).names
+            names = stored_names(columns.names, given, is_sensitive=is_case_sensitive(self._target.spark))
+            repeated = [name for at, name in enumerate(names) if name in names[:at]]
+            if repeated:
+                raise invalid(f"Two columns of the source are '{repeated[0]}', and differ by case only: drop one")
+            pairs = zip(names, given, strict=True)
+            values = {name: source[quoted(own)] for name, own in pairs if name in columns.names}
+            unknown = [name for name in names if name not in values and not self._evolves]
             if unknown:
                 raise invalid(
                     f"The source has the column '{unknown[0]}', which the table lacks: name the columns in the "
                     "clause, drop it, or use withSchemaEvolution()"
                 )
-        return Clause(clause.action, clause.condition, check_columns(columns, values))
+        return Clause(clause.action, clause.condition, check_columns(columns, values, self._target))
 
 
 def _free_frames(error: BaseException, handled: BaseException | None) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon.spark_api import has_changed
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -29,8 +31,8 @@ def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
         names = {attribute.exprId().id(): attribute.name() for attribute in outputs}
         used: set[int] = set()
         _collect(execution().analyzed(), used)
-    except Exception as error:  # a class of Spark's has changed: everything is read
-        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
+    except Exception as error:
+        if has_changed(error, "all columns are read"):
             return list(base.columns)
         raise
     return [name for at, name in names.items() if at in used]
@@ -38,11 +40,14 @@ def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
 
 def used_attributes(frame: DataFrame) -> set[int] | None:
     """The ids of all attributes that the plan of a frame reads; None where the plan cannot be seen."""
+    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        return None
     try:
         used: set[int] = set()
-        _collect(frame._jdf.queryExecution().analyzed(), used)
-    except Exception as error:  # a class of Spark's has changed
-        if type(error).__name__ in ("Py4JError", "Py4JJavaError", "AttributeError", "TypeError"):
+        _collect(execution().analyzed(), used)
+    except Exception as error:
+        if has_changed(error, "all columns are sent"):
             return None
         raise
     return used

@@ -48,7 +48,12 @@ class NewColumns:
 
     @classmethod
     def of(
-        cls, table: Any, data: StructType, vector_sizes: Mapping[str, int] | None = None
+        cls,
+        table: Any,
+        data: StructType,
+        vector_sizes: Mapping[str, int] | None = None,
+        *,
+        is_sensitive: bool = False,
     ) -> tuple[NewColumns | None, pa.Schema]:
         """What a frame has that the table lacks, or None; and the columns of the table afterwards.
 
@@ -57,7 +62,7 @@ class NewColumns:
         ValueError
             The frame does not fit these columns.
         """
-        fields = missing_fields(table.schema, data, vector_sizes)
+        fields = missing_fields(table.schema, data, vector_sizes, is_sensitive=is_sensitive)
         if not fields:
             return None, table.schema
         text = pa.schema(fields).serialize().to_pybytes()
@@ -167,9 +172,18 @@ class NewFragments:
 
 
 def missing_fields(
-    stored: pa.Schema, data: StructType, vector_sizes: Mapping[str, int] | None = None
+    stored: pa.Schema,
+    data: StructType,
+    vector_sizes: Mapping[str, int] | None = None,
+    *,
+    is_sensitive: bool = False,
 ) -> list[pa.Field]:
     """The columns of a frame that a table lacks, as it would have them.
+
+    Parameters
+    ----------
+    is_sensitive
+        Whether names differ by case.
 
     Raises
     ------
@@ -178,8 +192,8 @@ def missing_fields(
     """
     from pyspark.sql.types import StructType as Struct
 
-    fields = list(frame_schema(Struct(new_columns(stored, data)), vector_sizes))
-    append_schema(pa.schema([*stored, *fields]), data)
+    fields = list(frame_schema(Struct(new_columns(stored, data, is_sensitive=is_sensitive)), vector_sizes))
+    append_schema(pa.schema([*stored, *fields]), data, is_sensitive=is_sensitive)
     return fields
 
 

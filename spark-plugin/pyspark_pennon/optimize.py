@@ -20,7 +20,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.filters import conjunction
 from pyspark_pennon.frames import parallelism, read
-from pyspark_pennon.orphans import orphans_named, settled
+from pyspark_pennon.orphans import committing, orphans_named
 from pyspark_pennon.provider import stored
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import as_column
@@ -207,7 +207,7 @@ class OptimizeBuilder:
         from pennon.optimize import Compaction
 
         try:
-            with settled(results):
+            with committing(results):
                 totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
         except pennon.CommitUnknownError as unknown:
             # Planned again, on the newest version: what was committed is no longer there to be compacted.

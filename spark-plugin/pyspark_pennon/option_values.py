@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pyspark_pennon.errors import invalid
@@ -128,6 +130,22 @@ def _number(text: str, least: int) -> int:
     if value < least:
         raise invalid(f"expected {least} or more")
     return value
+
+
+def time_of(text: str) -> datetime:
+    """A time from its text in ISO form; one without a zone is local."""
+    known = text.strip()
+    # Before 3.11 Python reads no Z, no offsets without a colon, and no fractions of other than 3 or 6 digits.
+    known = f"{known[:-1]}+00:00" if known.endswith(("Z", "z")) else _OFFSET.sub(r"\1:\2", known)
+    known = _FRACTION.sub(lambda found: f".{found[1][:6]:0<6}", known)
+    try:
+        return datetime.fromisoformat(known).astimezone()
+    except (ValueError, OverflowError):
+        raise invalid("expected a time such as 2026-11-23 21:15:00.5+00:00") from None
+
+
+_OFFSET = re.compile(r"(:.*[+-]\d\d)(\d\d)$")
+_FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
 
 
 def column_names(text: str) -> tuple[str, ...]:

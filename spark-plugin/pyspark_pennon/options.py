@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.option_values import OptionValues, bare, boolean, column_names, positive
+from pyspark_pennon.option_values import OptionValues, bare, boolean, column_names, positive, time_of
 from pyspark_pennon.provider import ProvidedOptions, with_provider
 
 if TYPE_CHECKING:
@@ -107,6 +107,16 @@ class ReadOptions:
             if number is not None and number < 1:
                 raise invalid(f"Pennon option '{name}' is {number}: expected 1 or more")
 
+    def at(self, location: str, version: int) -> ReadOptions:
+        """The same of a version by its number, whatever it was named by: a tag may be of a branch.
+
+        Parameters
+        ----------
+        location
+            The URI of the open table, which for a branch is its own.
+        """
+        return replace(self, uri=location, version=version, branch=None, timestamp=None)
+
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Parse Spark's options of a read; `ValueError` names the option at fault."""
@@ -148,6 +158,8 @@ class WriteOptions:
     merge_schema: bool = False
     drop_system_columns: bool = False
     durability: Literal["full", "os"] = "full"
+    is_case_sensitive: bool = False
+    """Whether names of columns differ by case, as in the session of `write`; the data source does not know."""
     file_parameters: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments for writing files, only those that were given."""
     table_parameters: dict[str, Any] = field(default_factory=dict)
@@ -284,11 +296,7 @@ def _belongs(others: frozenset[str], action: str, opposite: str) -> Callable[[st
 
 
 def _time(text: str) -> str:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise invalid("expected a time such as 2024-02-29 12:00:00+00:00") from None
-    return text
+    return time_of(text).isoformat()
 
 
 def _durability(text: str) -> Literal["full", "os"]:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from pyspark_pennon.texts import counted, in_bytes
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -60,7 +62,7 @@ class WrittenFiles:
     def __init__(self) -> None:
         self._reported: Accumulator[dict[str, int]] | None = None
         self._files: dict[str, int] = {}
-        self._settled: set[str] = set()
+        self._not_orphans: set[str] = set()
 
     def accumulator(self, context: SparkContext | None) -> Accumulator[dict[str, int]] | None:
         """What tasks add to; None for Spark Connect, where only the files of jobs that do not fail are known."""
@@ -72,15 +74,15 @@ class WrittenFiles:
         """These results came to the driver."""
         self._files.update(files_of(results))
 
-    def settle(self, results: list[Any]) -> None:
-        """A version refers to the files of these results, or may, or something else keeps account of them."""
-        self._settled.update(files_of(results))
+    def mark_not_orphans(self, results: list[Any]) -> None:
+        """A version refers to the files of these results, or may, or a checkpoint records them."""
+        self._not_orphans.update(files_of(results))
 
     @property
     def orphans(self) -> dict[str, int]:
         """Bytes by path of files that no version refers to."""
         reported = {} if self._reported is None else self._reported.value
-        return {path: size for path, size in {**reported, **self._files}.items() if path not in self._settled}
+        return {path: size for path, size in {**reported, **self._files}.items() if path not in self._not_orphans}
 
 
 _current: ContextVar[WrittenFiles | None] = ContextVar("pennon_written_files", default=None)
@@ -91,24 +93,24 @@ def current() -> WrittenFiles | None:
     return _current.get()
 
 
-def settle(results: list[Any]) -> None:
-    """See [WrittenFiles.settle][pyspark_pennon.orphans.WrittenFiles.settle]."""
+def mark_not_orphans(results: list[Any]) -> None:
+    """See [WrittenFiles.mark_not_orphans][pyspark_pennon.orphans.WrittenFiles.mark_not_orphans]."""
     written = _current.get()
     if written is not None:
-        written.settle(results)
+        written.mark_not_orphans(results)
 
 
 @contextmanager
-def settled(results: list[Any]) -> Iterator[None]:
+def committing(results: list[Any]) -> Iterator[None]:
     """The block commits these results: whether it does or nobody knows, their files are no orphans."""
     import pennon
 
     try:
         yield
     except pennon.CommitUnknownError:
-        settle(results)
+        mark_not_orphans(results)
         raise
-    settle(results)
+    mark_not_orphans(results)
 
 
 @contextmanager
@@ -132,8 +134,6 @@ def orphans_named(uri: str) -> Iterator[None]:
 
 def sentence(uri: str, orphans: Mapping[str, int]) -> str:
     """A sentence about files that no version refers to, which is logged as well; empty if there are none."""
-    from pennon._text import counted, in_bytes
-
     if not orphans:
         return ""
     paths = sorted(orphans)

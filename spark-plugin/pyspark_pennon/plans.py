@@ -1,7 +1,7 @@
 """Plans of `pennon.jobs` on their way to Spark's tasks.
 
 Driver and executors have a `pennon` wheel of their own each, so a task is shipped as text with the release that
-wrote it; it becomes an object only after the releases were compared. Storage options travel beside the text in the
+wrote it; it becomes an object only after the releases were compared. Storage options travel next to the text in the
 pickled function of the tasks, never in an option of a data source or in a schema, because Spark prints those.
 """
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.texts import in_bytes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -74,8 +75,6 @@ class Done:
         >>> Done(3, 12000, 4_500_000).text(8)
         '3 of 8 tasks, 12,000 rows, 4.5 MB'
         """
-        from pennon._text import in_bytes
-
         parts = [f"{self.tasks:,} tasks" if tasks is None else f"{self.tasks:,} of {tasks:,} tasks"]
         if self.rows:
             parts.append(f"{self.rows:,} rows")

@@ -2,8 +2,9 @@
 
 Spark asks for the schema when a frame is made, and for the tasks at the first action, each in a process of its own.
 So the schema carries the version to the tasks: the first field has it in its metadata, under `pennon.read`,
-together with the URI. A schema that a person gives by `.schema(...)` has no such metadata, unless it is that of
-another frame of the same table, whose version it then means.
+with the location whose version it is, which is that of a branch if a tag or branch was asked for. A schema that a
+person gives by `.schema(...)` has no such metadata, unless it is that of another frame of the same table, whose
+version it then means.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 def pinned_schema(options: ReadOptions) -> StructType:
     """The schema of a frame, with the version that it will read."""
     table = tables.open_table(options)
-    schema = tables.read_schema(table, options)
+    schema = tables.read_schema(table, tables.with_stored_names(table, options))
     first = schema.fields[0]
-    first.metadata = {**first.metadata, READ: {**_asked(options), "version": table.version}}
+    first.metadata = {**first.metadata, READ: {**_asked(options), "location": table.uri, "version": table.version}}
     return schema
 
 
@@ -43,8 +44,8 @@ def pinned_options(options: ReadOptions, schema: StructType) -> ReadOptions:
     asked = _asked(options)
     for field in schema.fields:
         pin: Any = field.metadata.get(READ)
-        if isinstance(pin, dict) and {**pin, **asked} == pin:
-            return replace(options, version=int(pin["version"]), timestamp=None)
+        if isinstance(pin, dict) and "location" in pin and {**pin, **asked} == pin:
+            return options.at(pin["location"], int(pin["version"]))
     return options
 
 
@@ -115,6 +116,5 @@ class FilteringReader(Reader):
             else:
                 taken.append(predicate)
         # The filters were translated with the types of this version.
-        version = table.version
-        self._options = replace(self._options, filter_sql=conjunction(taken), version=version, timestamp=None)
+        self._options = replace(self._options.at(table.uri, table.version), filter_sql=conjunction(taken))
         return iter(refused)

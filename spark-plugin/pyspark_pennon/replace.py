@@ -19,7 +19,7 @@ from pyspark_pennon.retries import retried
 from pyspark_pennon.schema import ROW_ID
 from pyspark_pennon.storable import append_schema
 from pyspark_pennon.write_plan import WritePlan
-from pyspark_pennon.writes import only_where, run
+from pyspark_pennon.write_tasks import only_where, run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,9 +41,10 @@ def replace_rows(
 
     def attempt() -> dict[str, int]:
         table: Any = tables.find_table(options.uri, options.storage_options)
-        new = missing_fields(table.schema, data) if options.merge_schema else []
-        columns = pa.schema([*table.schema, *new])
-        both = _Replacement(frame, append_schema(columns, data), table, options, condition)
+        is_sensitive = options.is_case_sensitive
+        new = missing_fields(table.schema, data, is_sensitive=is_sensitive) if options.merge_schema else []
+        columns = append_schema(pa.schema([*table.schema, *new]), data, is_sensitive=is_sensitive)
+        both = _Replacement(frame, columns, table, options, condition)
         return both.applied(with_columns(table, new))
 
     return retried(attempt, f"the replacement of rows of {options.uri}")

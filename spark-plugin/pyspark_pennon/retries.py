@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from pyspark_pennon.orphans import settled
+from pyspark_pennon.orphans import committing
 
 MAX_ATTEMPTS = 10
 """The most attempts of a verb; a conflict with another writer starts the next one."""
@@ -108,7 +108,7 @@ def committed(
     pennon.CommitUnknownError
         The answers of all attempts were lost.
     """
-    with settled([*plan.kept, *results]):
+    with committing([*plan.kept, *results]):
         return answered(
             lambda: plan.commit(results, properties=properties), f"the commit of {plan.uuid}", attempts=attempts
         )

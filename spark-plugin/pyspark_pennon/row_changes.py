@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark_pennon import tables
 from pyspark_pennon.assigned_values import assigned
 from pyspark_pennon.batches import converter
+from pyspark_pennon.column_names import assigned_name, is_case_sensitive, with_stored_names
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.frames import parallelism, table_frame
@@ -101,6 +102,12 @@ class Target:
         )
 
 
+def is_frame(value: object) -> bool:
+    """Whether this is a frame of Spark, which in Spark Connect has, before 4.0, a class of its own."""
+    kinds = type(value).__mro__
+    return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in kinds)
+
+
 def as_column(value: Column | str) -> Column:
     """A condition or value: text is Spark's SQL."""
     from pyspark.sql import functions as fn
@@ -125,24 +132,40 @@ def update_rows_where(
 ) -> DataFrame:
     """Give columns of the rows for which a condition is true new values: see `LanceTable.update`."""
     table = target.open()
-    checked = check_columns(table.schema, values)
+    checked = check_columns(table.schema, values, target)
     skipped = None if condition is None else _analysed(target, table, condition).predicate
     return _change_where(target, table, condition, checked, skipped=skipped)
 
 
-def check_columns(columns: pa.Schema, values: Mapping[str, Column | str]) -> dict[str, Column | str]:
-    """Refuse values for columns that the table does not have."""
+def check_columns(
+    columns: pa.Schema, values: Mapping[str, Column | str], target: Target | None
+) -> dict[str, Column | str]:
+    """The values by the names that the table has for the columns; refuses others, and two for one column.
+
+    Parameters
+    ----------
+    target
+        The table, where names may be spelled as Spark reads them; None where they must be the same.
+    """
     import difflib
 
     if not values:
         raise invalid("No column gets a value: expected a dict of columns and values")
-    for name, value in values.items():
-        if name not in columns.names:
-            near = difflib.get_close_matches(str(name), columns.names, n=1)
+    is_sensitive = target is None or is_case_sensitive(target.spark)
+    checked: dict[str, Column | str] = {}
+    for key, value in values.items():
+        name: str | None = str(key)
+        if target is not None:
+            name = assigned_name(columns.names, str(key), target.alias, is_sensitive=is_sensitive)
+        if name is None or name not in columns.names:
+            near = difflib.get_close_matches(str(key), columns.names, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
-            raise invalid(f"There is no column '{name}'; {hint}The columns are {', '.join(columns.names)}")
+            raise invalid(f"There is no column '{key}'; {hint}The columns are {', '.join(columns.names)}")
+        if name in checked:
+            raise invalid(f"The column '{name}' gets two values: one of them by the name '{key}'")
         check_value(name, value)
-    return dict(values)
+        checked[name] = value
+    return checked
 
 
 def check_value(name: str, value: object) -> None:
@@ -358,6 +381,7 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
     if ids.columns != ["_rowid"]:
         raise invalid(f"The ids have the columns {', '.join(ids.columns)}; expected _rowid alone")
     options = target.options(version=int(table.version), columns=None if columns is None else tuple(columns))
+    options = tables.with_stored_names(table, options, target.spark)
     names = [*tables.read_columns(table, options), "_rowid"]
     full = target.options(version=int(table.version), columns=tuple(names))
     schema = tables.read_schema(table, full)
@@ -396,8 +420,9 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     from pennon import jobs
 
     table = target.open()
+    data = with_stored_names(data, [ROW_ID, *table.schema.names])
     names = [name for name in data.columns if name != "_rowid"]
-    check_columns(table.schema, {name: name for name in names})
+    check_columns(table.schema, {name: name for name in names}, None)
     schema = changes_schema(table.schema, names)
     plan = jobs.plan_change_rows(table, schema, storage_options=stored(target.storage_options))
     shipped = ShippedPlan.of(plan, target.storage_options)

@@ -51,7 +51,7 @@ from pyspark.sql.types import (
 
 from pyspark_pennon.batches import is_blob
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.spark_api import TimeType
+from pyspark_pennon.spark_api import TimeType, parsed_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,3 +218,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     if "timezone" in signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
+
+
+def parsed_schema(text: str) -> StructType:
+    """A schema from its text. Raises `InvalidInputError` if it is none."""
+    try:
+        found = parsed_type(text)
+    except Exception as error:
+        raise invalid(f"The schema is {text!r}, which is none of Spark") from error
+    if not isinstance(found, StructType):
+        raise invalid(f"The schema is {text!r}, a {found.simpleString()}: expected names with types")
+    return found

@@ -114,6 +114,7 @@ def nearest(
         with_row_id=with_row_id,
     )
     table = tables.open_table(read)
+    read = tables.with_stored_names(table, read, spark)
     asked_column = column if query_column is None else query_column
     if asked_column not in queries.columns:
         raise invalid(f"the queries have no column {asked_column!r}, they have {queries.columns}")
@@ -130,7 +131,7 @@ def nearest(
     asked = {"column": column, "q": [0.0] * vectors.list_size, "k": k, "metric": metric, **(options or {})}
     table.scanner(nearest=asked, filter=filter_sql, prefilter=True)
     search = Search(
-        replace(read, version=int(table.version), filter_sql=filter_sql),
+        replace(read.at(table.uri, int(table.version)), filter_sql=filter_sql),
         column,
         is_list,
         k,

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.handle import version_time
+from pyspark_pennon.whole_files import replace_file
 
 NOTE = "pennon-sink.json"
 """The file in the folder of a checkpoint."""
@@ -38,27 +39,34 @@ def check_table(options: Mapping[str, str], uri: str, table: Any | None) -> None
     Raises
     ------
     pennon.InvalidInputError
-        The table is not that of the checkpoint.
+        The table is not that of the checkpoint, or the note cannot be read.
     """
     import pennon
 
     folder = _folder(options)
     if folder is None or not (folder / NOTE).exists():
         return
-    note = json.loads((folder / NOTE).read_text())
-    start = f"The checkpoint {folder} has batches that were written to {note['uri']}"
+    try:
+        note = json.loads((folder / NOTE).read_text())
+        noted_uri, noted_version, noted_time = note["uri"], int(note["version"]), note["made"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise invalid(
+            f"{folder / NOTE}, the note about the table of the checkpoint, cannot be read: {error!r}. Remove it if "
+            f"the query has written to {uri} until now"
+        ) from None
+    start = f"The checkpoint {folder} has batches that were written to {noted_uri}"
     advice = "start the query with a new checkpoint, which writes all its rows, or bring the table back"
     if table is None:
         raise invalid(f"{start}, but there is no table at {uri}: {advice}")
     try:
-        found = _time(table.checkout_version(note["version"]))
+        found = _time(table.checkout_version(noted_version))
     except pennon.NotFoundError:
-        if int(table.version) > note["version"]:
+        if int(table.version) > noted_version:
             return  # vacuumed
         found = "missing"
-    if found != note["made"]:
+    if found != noted_time:
         raise invalid(
-            f"{start}, whose version {note['version']} was made at {note['made']}; that of {uri} is {found}: it is "
+            f"{start}, whose version {noted_version} was made at {noted_time}; that of {uri} is {found}: it is "
             f"another table, so {advice}"
         )
 
@@ -70,9 +78,7 @@ def note_table(options: Mapping[str, str], table: Any) -> None:
         return
     note = {"uri": table.uri, "version": int(table.version), "made": _time(table)}
     with suppress(OSError):
-        part = folder / f".{NOTE}.part"
-        part.write_text(json.dumps(note))
-        part.replace(folder / NOTE)
+        replace_file(folder / NOTE, json.dumps(note))
 
 
 def _time(table: Any) -> str:

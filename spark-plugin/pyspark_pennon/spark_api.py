@@ -11,11 +11,13 @@ A stand-in of a filter is only made and read by this package.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -27,6 +29,32 @@ HAS_STREAMS = HAS_DATA_SOURCES and find_spec("pyspark.sql.streaming.datasource")
 
 TimeType: Any = getattr(types, "TimeType", None)
 """The type of times of a day, or None."""
+
+
+_log = logging.getLogger(__name__)
+
+raises_changes = False
+"""Whether [has_changed][] takes no error for one of another release: in tests, with the release that is known."""
+
+_CHANGES = (
+    *("Py4JError", "Py4JJavaError", "ImportError", "AttributeError", "TypeError"),
+    *("KeyError", "IndexError", "ValueError", "JSONDecodeError"),
+)
+
+
+def has_changed(error: Exception, consequence: str) -> bool:
+    """Whether an error may come from classes of Spark that are others in another release; it is logged then.
+
+    Parameters
+    ----------
+    consequence
+        What is done without them, for the log.
+    """
+    # The subclasses of these are errors of a user.
+    if raises_changes or type(error).__name__ not in _CHANGES:
+        return False
+    _log.debug("PySpark %s is not as expected: %s", pyspark.__version__, consequence, exc_info=error)
+    return True
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
@@ -180,6 +208,7 @@ __all__ = [
     "StringStartsWith",
     "TimeType",
     "WriterCommitMessage",
+    "has_changed",
     "parsed_type",
     "to_arrow",
     "try_cast",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from pyspark.sql.types import (
 
 from pyspark_pennon.arrow_facts import FIXED_SIZE_LIST, restored
 from pyspark_pennon.batches import is_blob
+from pyspark_pennon.column_names import stored_names
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.schema import SYSTEM_COLUMNS, arrow_schema
 from pyspark_pennon.spark_api import TimeType
@@ -53,6 +55,10 @@ _STORABLE = (
     TimestampType,
     *([] if TimeType is None else [TimeType]),
 )
+
+
+_SIZED_TEXT = re.compile(r"\b(var)?char\(\d+\)")
+"""`CHAR(n)` and `VARCHAR(n)`, also in nested types."""
 
 
 def stored_columns(schema: StructType, *, drop_system_columns: bool) -> StructType:
@@ -136,6 +142,11 @@ def _new_field(column: StructField, size: int | None) -> pa.Field:
                 f"the metadata {FIXED_SIZE_LIST} of the column"
             )
         return pa.field(column.name, pa.list_(pa.float64(), found), column.nullable)
+    if _SIZED_TEXT.search(column.dataType.simpleString()):
+        raise invalid(
+            f"column '{column.name}' has the Spark type {column.dataType.simpleString()}, and a Lance table keeps "
+            "no length of text: use STRING"
+        )
     if not _is_storable(column.dataType):
         raise invalid(
             f"column '{column.name}' has the Spark type {column.dataType.simpleString()}, "
@@ -150,38 +161,47 @@ def implied_type(column: StructField) -> pa.DataType:
     return _stored_type(arrow_schema(StructType([bare])).field(0).type)
 
 
-def append_schema(table: pa.Schema, data: StructType) -> pa.Schema:
+def append_schema(table: pa.Schema, data: StructType, *, is_sensitive: bool = False) -> pa.Schema:
     """The table's fields that a Spark frame with schema `data` fills, in the frame's order.
+
+    Parameters
+    ----------
+    is_sensitive
+        Whether names differ by case.
 
     Raises
     ------
     ValueError
         A column the table does not have, a missing one that may not be null, or one of a type that never fits.
     """
-    unknown = new_columns(table, data)
+    unknown = new_columns(table, data, is_sensitive=is_sensitive)
     if unknown:
         raise mismatch(
             f"Append with different schema: the table has no column '{unknown[0].name}'; "
             f"its columns are {', '.join(table.names)}; to add it, give the option merge_schema"
         )
-    given = set(data.fieldNames())
+    given = stored_names(table.names, data.fieldNames(), is_sensitive=is_sensitive)
+    for at, name in enumerate(given):
+        if name in given[:at]:
+            raise mismatch(f"Append with different schema: two columns of the frame are '{name}' of the table")
     for column in table:
         if column.name not in given and not column.nullable:
             raise mismatch(f"Append with different schema: column '{column.name}' is missing and may not be null")
-    for column in data.fields:
-        _check_fits(table.field(column.name), column)
-    return pa.schema([table.field(name) for name in data.fieldNames()])
+    for name, column in zip(given, data.fields, strict=True):
+        _check_fits(table.field(name), column)
+    return pa.schema([table.field(name) for name in given])
 
 
-def new_columns(table: pa.Schema, data: StructType) -> list[StructField]:
+def new_columns(table: pa.Schema, data: StructType, *, is_sensitive: bool = False) -> list[StructField]:
     """The columns of a frame that the table does not have.
 
     Raises
     ------
     ValueError
-        The table has a column of another case: Spark takes the two for one name.
+        Names differ by case, and the table has a column of another case: other sessions take the two for one name.
     """
-    unknown = [column for column in data.fields if column.name not in table.names]
+    names = stored_names(table.names, data.fieldNames(), is_sensitive=is_sensitive)
+    unknown = [column for name, column in zip(names, data.fields, strict=True) if name not in table.names]
     for column in unknown:
         refuse_other_case(table.names, column.name)
     return unknown

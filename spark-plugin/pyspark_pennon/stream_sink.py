@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 QUERY = "pennon.stream.query"
 BATCH = "pennon.stream.batch"
-"""Properties of the transactions that streams commit."""
+PART = "pennon.stream.part"
+"""Properties of the transactions that streams commit; the first part of a batch, 0, is not recorded."""
 
 _NAMESPACE = UUID("6f0f1b4e-9e0c-5c1b-8f0a-51b2f6f6a7d3")
 """The uuids of batches are made in it."""
@@ -58,25 +59,35 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StreamBatch:
-    """A batch of a query, the same after a restart from its checkpoint."""
+    """A batch of a query, the same after a restart from its checkpoint; or a part of it, with a commit of its own.
+
+    Attributes
+    ----------
+    part
+        From 0: a function of `foreachBatch` may change one table several times.
+    """
 
     query: str
     number: int
+    part: int = 0
 
     @property
     def properties(self) -> dict[str, str]:
         """What the transaction of the batch says."""
-        return {QUERY: self.query, BATCH: str(self.number)}
+        part = {PART: str(self.part)} if self.part else {}
+        return {QUERY: self.query, BATCH: str(self.number), **part}
 
     @property
     def uuid(self) -> str:
         """The uuid of a transaction that appends the batch."""
-        return str(uuid5(_NAMESPACE, f"{self.query}/{self.number}"))
+        part = f"/{self.part}" if self.part else ""
+        return str(uuid5(_NAMESPACE, f"{self.query}/{self.number}{part}"))
 
     def is_committed(self, table: Any) -> bool:
         """Whether a version up to that of `table` has the batch, according to the versions that are left.
 
-        A query commits its batches in order, so the newest version of the query tells: usually one of the last few.
+        A query commits its batches, and the parts of each, in order, so the newest version of the query tells:
+        usually one of the last few.
         """
         newest = int(table.version)
         count, seen = FIRST_LOOK, 0
@@ -85,7 +96,7 @@ class StreamBatch:
             for transaction in transactions[seen:]:
                 properties = {} if transaction is None else transaction.transaction_properties or {}
                 if properties.get(QUERY) == self.query:
-                    return int(properties[BATCH]) >= self.number
+                    return (int(properties[BATCH]), int(properties.get(PART, 0))) >= (self.number, self.part)
             if len(transactions) < count:
                 return False
             seen, count = len(transactions), count * 4

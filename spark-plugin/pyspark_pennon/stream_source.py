@@ -8,7 +8,7 @@
 | `{"version": v, "made": t}` | all changes up to version v are read |
 
 `made`, the time of the version in microseconds, identifies the table: the same version of another table at the same
-place was made at another time. A start that is not pinned gives the same batches again after a restart, because the
+URI was made at another time. A start that is not pinned gives the same batches again after a restart, because the
 version of a batch is in its end.
 
 A batch covers whole versions, and only the snapshot is divided between batches. Columns are those the query began
@@ -43,6 +43,7 @@ from pyspark_pennon.changes import (
     open_newest,
     read_partition,
     start_version,
+    without_vacuumed,
 )
 from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
@@ -297,7 +298,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             what = "was dropped" if kind is None else f"is {kind.simpleString()} now"
             if kind is None and name in names.values():
-                what = "is another one now, of another type or made anew"
+                what = "is another one now, of another type or made again"
             raise invalid(
                 f"Column '{name}' of the stream {what}, in version {table.version} of {self._options.uri} or "
                 "before: start the query again, with the same checkpoint, to go on with the columns as they are"
@@ -334,8 +335,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _version_offset(table.checkout_version(version))
 
     def _check_kept(self, table: Any, begin: int, end: int, why: str = "the stream has read up to it") -> None:
-        kept = {entry["version"] for entry in table.version_refs()}
-        gone = [version for version in range(max(begin, 1), end + 1) if version not in kept]
+        gone, kept = without_vacuumed(table, range(begin, end + 1))
         if not gone:
             return
         first = contiguous_from(kept, int(table.version))

@@ -516,9 +516,9 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods):
         batchSize
             The most rows that a function gets at once.
         checkpoint
-            A file of the driver that records which tasks are done, group by group. A call with the same columns
+            A file of the driver that records which tasks are done. A call with the same columns and the same code
             goes on where one before it was interrupted, also if the table has changed meanwhile; the file is
-            removed when the columns are committed.
+            removed at the commit. UDFs, and what a function has of other modules, are compared by name alone.
 
         Returns
         -------

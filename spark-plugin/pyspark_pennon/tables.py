@@ -8,17 +8,20 @@ a table.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyspark_pennon.arrow_facts import metadata_of
+from pyspark_pennon.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.errors import mismatch
 from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, is_readable, spark_schema
 from pyspark_pennon.storable import implied_type
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from pyspark_pennon.options import ReadOptions, WriteOptions
@@ -171,6 +174,15 @@ def grouped(fragments: Sequence[tuple[int, int]], rows_of_group: int) -> list[li
 
 def _scan(table: Any, options: ReadOptions, columns: Sequence[str]) -> Any:
     return table.scanner(columns=list(columns), filter=options.filter_sql, blob_handling="all_binary")
+
+
+def with_stored_names(table: Any, options: ReadOptions, spark: SparkSession | None = None) -> ReadOptions:
+    """`options` with the columns as the table spells them; without a session case does not matter."""
+    if options.columns is None or set(options.columns) <= set(table.schema.names):
+        return options
+    is_sensitive = spark is not None and is_case_sensitive(spark)
+    names = stored_names(table.schema.names, options.columns, is_sensitive=is_sensitive)
+    return replace(options, columns=tuple(names))
 
 
 def readable_columns(table: Any, options: ReadOptions) -> tuple[str, ...]:

@@ -1,18 +1,21 @@
 """Streams that change rows of a table: functions for `writeStream.foreachBatch`.
 
 Each batch is a merge by key, in one commit that records query and batch as the sink does; a batch that some version
-has is passed over. Spark runs a batch again if it does not know that it was finished, so that is what makes it
-happen once. A batch that changes nothing makes no version; if it runs again after another writer changed the
-table, it is applied to what is there then.
+has is passed over. Several calls for one table within a batch are commits of their own, told apart by their order.
+Spark runs a batch again if it does not know that it was finished, so that is what makes it happen once. A batch
+that changes nothing makes no version; if it runs again after another writer changed the table, it is applied to
+what is there then.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
+from pyspark_pennon.batch_calls import current_run, numbered_call
 from pyspark_pennon.errors import invalid, unsupported
 from pyspark_pennon.executor import spark_context
 from pyspark_pennon.merge import MergeBuilder
@@ -82,8 +85,8 @@ def upsert_batches(
 
     def upsert(batch: DataFrame, number: int) -> None:
         rows = batch if order_by is None else _newest(batch, keys, [_descending(order_by)])
-        merge = _started(rows, number, keys, uri, storage_options, list(batch.columns))
-        merge.whenMatchedUpdateAll(update_when).whenNotMatchedInsertAll().execute()
+        with _started(rows, number, keys, uri, storage_options, list(batch.columns)) as merge:
+            merge.whenMatchedUpdateAll(update_when).whenNotMatchedInsertAll().execute()
 
     return upsert
 
@@ -142,10 +145,11 @@ def apply_changes(
         # An update that changes a key leaves the old one: in its version, what comes counts more than what goes.
         last = _newest(batch, keys, [fn.col("_commit_version").desc(), is_gone.asc()])
         rows = last.select(*(fn.col(quoted(name)) for name in names), is_gone.alias(_CHANGE))
-        merge = _started(rows, number, keys, uri, storage_options, names)
         values: dict[str, Column | str] = {name: fn.col(f"s.{quoted(name)}") for name in names}
         gone = fn.col(f"s.{_CHANGE}")
-        merge.whenMatchedDelete(gone).whenMatchedUpdate(set=values).whenNotMatchedInsert(~gone, values).execute()
+        with _started(rows, number, keys, uri, storage_options, names) as merge:
+            changed = merge.whenMatchedDelete(gone).whenMatchedUpdate(set=values)
+            changed.whenNotMatchedInsert(~gone, values).execute()
 
     return apply
 
@@ -188,6 +192,7 @@ def _check_keys(columns: Sequence[str], keys: list[str]) -> None:
             raise invalid(f"The batch lacks the key '{key}': its columns are {', '.join(columns)}")
 
 
+@contextmanager
 def _started(
     rows: DataFrame,
     number: int,
@@ -195,8 +200,8 @@ def _started(
     uri: str,
     storage_options: Mapping[str, str] | None,
     columns: list[str],
-) -> MergeBuilder:
-    """The merge of a batch, by its keys; the table is made if there is none."""
+) -> Iterator[MergeBuilder]:
+    """The merge of a batch, by its keys, which is executed within; the table is made if there is none."""
     from pyspark.sql import functions as fn
 
     _check_keys(columns, keys)
@@ -218,4 +223,5 @@ def _started(
     condition = fn.lit(True)
     for key in keys:
         condition = condition & (fn.col(f"t.{quoted(key)}") == fn.col(f"s.{quoted(key)}"))
-    return MergeBuilder(target, rows.alias("s"), condition, StreamBatch(query, number))
+    with numbered_call(query, current_run(context), number, uri) as part:
+        yield MergeBuilder(target, rows.alias("s"), condition, StreamBatch(query, number, part))

@@ -8,7 +8,7 @@ a small part back until what was sent before is acknowledged, and the kernel of 
 is something to send with the acknowledgement (RFC 1122, 4.2.3.2). So the worker is made to acknowledge. What the
 worker sends is held back in the same way, unless its connection says otherwise.
 
-Before each task a worker forgets what it knows of the archives on its path, and reads the directory of an archive
+Before each task a worker clears its cache of the archives on its path, and reads the directory of an archive
 again for each package that it has found in it. Those of Spark itself are large, one of them the jar with its core:
 that cost 0.1 s of processor time a task. With `spark.jars.packages` the jars of all packages are on the path as
 well, and it cost several times as much. None of these changes while a session lives. So the worker is made to

@@ -4,7 +4,7 @@ The transaction's uuid is chosen when the write is planned. A commit that is rep
 its own uuid in the table and does nothing. The commit assigns row ids, so no attempt of a task ever owns any.
 
 Two first writers may race. Both plan to make the table; the one that comes second finds a table with the schema of
-its own files and appends them to it under the same uuid, unless it was told to create.
+its own files and appends them to it under the same uuid, unless `create` was given.
 
 Files of failed or superseded attempts are left in place, and no version refers to them: tasks may finish after a
 job has failed. They are counted and named in the log; a cleanup of the table removes them.
@@ -23,7 +23,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.errors import exists
 from pyspark_pennon.new_columns import NewColumns, NewFragments
-from pyspark_pennon.orphans import files_of, settle, settled
+from pyspark_pennon.orphans import committing, files_of, mark_not_orphans
 from pyspark_pennon.plans import ShippedPlan, check_release
 from pyspark_pennon.retries import committed
 from pyspark_pennon.storable import append_schema, frame_schema
@@ -101,8 +101,8 @@ class WritePlan:
         else:
             stored = table.schema
             if options.merge_schema:
-                new, stored = NewColumns.of(table, data, vector_sizes)
-            schema = append_schema(stored, data)
+                new, stored = NewColumns.of(table, data, vector_sizes, is_sensitive=options.is_case_sensitive)
+            schema = append_schema(stored, data, is_sensitive=options.is_case_sensitive)
             job = tables.plan_append(table, options)
             is_append = True
         shipped = ShippedPlan.of(job, options.storage_options, options.durability)
@@ -177,7 +177,7 @@ class WritePlan:
         """Commit the rows and the columns; gives the version."""
         in_order = sorted(results, key=lambda result: result.number)
         fragments = [fragment for result in in_order for fragment in result.new_fragments]
-        with settled(results):
+        with committing(results):
             return new.append(
                 fragments, self.schema, self.uri, uuid, self.plan.storage_options, self.plan.durability
             )
@@ -191,7 +191,7 @@ class WritePlan:
         table = tables.find_table(self.uri, storage_options)
         status = None if table is None else table.commit_status(planned.uuid)
         if table is not None and status is not None and status.committed:
-            settle(results)
+            mark_not_orphans(results)
             return jobs.JobReport(sum(result.rows for result in results), table.checkout_version(status.version))
         if table is None or table.lance_schema != LanceSchema.from_pyarrow(self.schema):
             raise exists(

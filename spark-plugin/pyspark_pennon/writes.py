@@ -1,30 +1,25 @@
 """`write`: the rows of a frame become rows of a table, in one commit.
 
-The tasks run in a `mapInArrow` over the frame, and their results come to the driver, which commits. So errors of
-the check and of the commit are those of `pennon`, modes that Spark refuses to data sources work, and no storage
-option appears in a plan.
+Arguments are checked here, and the table is made or appended to even if another writer makes it meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
-from pyspark_pennon.errors import internal, invalid
-from pyspark_pennon.executor import described, spark_context, typed_error, watched
+from pyspark_pennon.column_names import is_case_sensitive
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.executor import described
 from pyspark_pennon.options import WriteOptions, session_storage_options
-from pyspark_pennon.orphans import current, files_of, orphans_named
-from pyspark_pennon.progress import Done
+from pyspark_pennon.orphans import orphans_named
 from pyspark_pennon.schema import quoted
-from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.storable import is_ml_vector, stored_columns, unsized_vectors
-from pyspark_pennon.workers import mapped
-from pyspark_pennon.write_plan import WritePlan, result_of
+from pyspark_pennon.write_plan import WritePlan
+from pyspark_pennon.write_tasks import REPLACES, only_where, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -149,6 +144,7 @@ def write(
         merge_schema=merge_schema,
         drop_system_columns=drop_system_columns,
         durability="os" if durability == "os" else "full",
+        is_case_sensitive=is_case_sensitive(df.sparkSession),
         file_parameters={name: value for name, value in sizes.items() if value is not None},
         table_parameters={name: value for name, value in given.items() if value is not None},
     )
@@ -169,6 +165,8 @@ def _written(
     max_tasks: int | None,
 ) -> dict[str, int]:
     """What `write` does when its arguments were checked."""
+    import pennon
+
     uri = options.uri
     data = stored_columns(df.schema, drop_system_columns=options.drop_system_columns)
     frame = df if len(data) == len(df.schema) else df.select(*(quoted(name) for name in data.names))
@@ -191,85 +189,15 @@ def _written(
         )
 
     try:
-        return run(frame, planned(), None if replace_where is None else _REPLACES)
-    except ValueError as error:
+        return run(frame, planned(), None if replace_where is None else REPLACES)
+    except pennon.AlreadyExistsError:
         # Another writer has made the table meanwhile.
         table = tables.find_table(uri, options.storage_options)
-        if type(error).__name__ != "AlreadyExistsError" or table is None or mode not in ("append", "ignore"):
+        if table is None or mode not in ("append", "ignore"):
             raise
         if mode == "ignore":
             return nothing_done(table)
         return run(frame, planned())
-
-
-def run(frame: DataFrame, plan: WritePlan, check: str | None = None) -> dict[str, int]:
-    """Write the rows of a frame by its tasks and commit.
-
-    Parameters
-    ----------
-    check
-        A boolean column that must be true in each row, and is not written.
-    """
-    spark, files = frame.sparkSession, current()
-    left = None if files is None else files.accumulator(spark_context(spark))
-    try:
-        with watched(spark, f"write to {plan.uri}", None) as done:
-            found = to_arrow(mapped(frame, _task(plan, check, left, done), "result string"))
-        texts = [text for text in found.column("result").to_pylist() if text is not None]
-        if files is not None:
-            files.add([result_of(text) for text in texts])
-        return plan.commit(texts)
-    except Exception as error:
-        raise typed_error(error) from None
-
-
-def _task(
-    plan: WritePlan, check: str | None, left: Any, done: Any
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does with the rows of its partition: the result is JSON."""
-
-    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow.compute as pc
-
-        for batch in batches:
-            if check is None:
-                yield batch
-                continue
-            refused = batch.num_rows - (pc.sum(batch.column(check)).as_py() or 0)
-            if refused:
-                raise invalid(
-                    f"{refused} rows of a batch do not satisfy replace_where: a replacement may only have rows "
-                    "that it would replace"
-                )
-            yield batch.drop_columns([check])
-
-    def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if context is None:
-            raise internal("a partition is written by a Spark task, which this process does not run")
-        text = plan.write_partition(context.partitionId(), rows(batches))
-        result = None if text is None else result_of(text)
-        if result is not None and left is not None:
-            left.add(files_of(result))
-        if done is not None:
-            done.add(Done.of(result))
-        yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["result"])
-
-    return write_rows
-
-
-_REPLACES = "__pennon_replaces"
-
-
-def only_where(frame: DataFrame, condition: Column | str) -> DataFrame:
-    """The frame with a column that says of each row whether the condition is true."""
-    from pyspark.sql import functions as fn
-
-    verdict = fn.expr(condition) if isinstance(condition, str) else condition
-    return frame.withColumn(_REPLACES, fn.coalesce(verdict, fn.lit(False)))
 
 
 def _checked_mode(

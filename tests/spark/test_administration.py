@@ -114,6 +114,13 @@ def test_builders(spark: SparkSession, uri: str) -> None:
         (lambda: LanceTable.create(spark).addColumn("k", "number"), "'number', which is no type of Spark"),
         (lambda: LanceTable.create(spark).addColumns("k number"), "'k number', which is none of Spark"),
         (lambda: LanceTable.create(spark).addColumns(["k"]), "A column is 'k'"),
+        *(
+            (
+                lambda text=text: LanceTable.create(spark).location(f"{uri}-6").addColumn("k", text).execute(),
+                r"column 'k' has the Spark type .*char.5.*, and a Lance table keeps no length of text: use STRING",
+            )
+            for text in ("CHAR(5)", "array<varchar(5)>")
+        ),
     ]:
         with pytest.raises(pennon.InvalidInputError, match=message):
             wrong()
@@ -254,6 +261,11 @@ def test_tags_branches_and_clones(spark: SparkSession, table: pennon.LanceDatase
     (row,) = handle.branches().collect()
     assert (row.branch, row.location, row.parentBranch, row.parentVersion) == ("dev", dev.uri, None, 2)
     assert dev.changes(3).count() == 5
+    pennon.dataset(table.uri).tags.create("trial", ("dev", 3))
+    with pytest.raises(pennon.InvalidInputError, match=r"one of .*/tree/dev: versions of"):
+        handle.restoreToVersion("trial")
+    assert (dev.version, handle.version) == (3, 4)
+    handle.deleteTag("trial")
     handle.deleteBranch("dev")
     assert handle.branches().count() == 0
     shallow = handle.clone(str(tmp_path / "shallow"))

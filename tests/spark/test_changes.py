@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -167,8 +168,19 @@ def test_times_name_versions(spark: SparkSession, table: pennon.LanceDataset) ->
         handle.changes(startingTimestamp=datetime.now() + timedelta(days=1))
     with pytest.raises(pennon.InvalidInputError, match="the oldest version that is left, 1, is younger"):
         handle.changes(1, endingTimestamp="2020-01-01")
-    with pytest.raises(pennon.InvalidInputError, match="'startingTimestamp' is 'yesterday': expected a time"):
-        handle.changes(startingTimestamp="yesterday")
+    # As other programs write times, also for Python 3.10; and times before all that are in a zone of their own.
+    utc = times[7].astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds")
+    expected = table.checkout_version(7).count_rows()
+    for zone in ("Z", "+0000", "000+00:00"):
+        assert committed(handle.changes(startingTimestamp=utc + zone)) == {7, 8}
+        assert spark.read.format("pennon").option("timestamp", utc + zone).load(table.uri).count() == expected
+    for wrong in ("yesterday", "0001-01-01T00:00:00+14:00"):
+        with pytest.raises(
+            pennon.InvalidInputError, match=f"'startingTimestamp' is '{re.escape(wrong)}': expected"
+        ):
+            handle.changes(startingTimestamp=wrong)
+        with pytest.raises(AnalysisException, match=f"'timestamp' is '{re.escape(wrong)}': expected a time"):
+            spark.read.format("pennon").option("timestamp", wrong).load(table.uri)
 
 
 def test_errors(spark: SparkSession, table: pennon.LanceDataset) -> None:
@@ -244,3 +256,24 @@ def test_credentials_do_not_show(spark: SparkSession, table: pennon.LanceDataset
     assert options.storage_options == storage == ReadOptions.parse(given).storage_options
     assert "FAKE5ECRET" not in shown + repr(options)
     assert frame.count() == 18
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"with_row_idd": "true"}, r"in a change feed or stream; .*endingVersion, .*netChanges, maxVersionsPer"),
+        ({"with_row_idd": "true", "endingVersion": "1"}, r"in a change feed; .*dropUnchanged, endingVersion"),
+        ({"branch": "b"}, "'branch' belongs to a read of rows: read a branch's feed by its location"),
+        (
+            {"tag": "b", "endingVersion": "1"},
+            "'tag' belongs to a read of rows: read a branch's feed by its location",
+        ),
+    ],
+)
+def test_options_that_a_feed_does_not_have(
+    spark: SparkSession, uri: str, options: dict[str, str], message: str
+) -> None:
+    pennon.write_dataset({"id": [1]}, uri)
+    reader = spark.read.format("pennon").option("readChangeFeed", True).option("startingVersion", 1)
+    with pytest.raises(Exception, match=message):
+        reader.options(**options).load(uri)

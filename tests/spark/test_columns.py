@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType
-from pyspark_pennon import LanceTable, columns
+from pyspark_pennon import LanceTable, columns, function_identity
 
 
 def make(uri: str) -> pennon.LanceDataset:
@@ -240,6 +244,119 @@ def test_a_checkpoint_of_what_is_committed_and_of_files_that_are_gone(
     path.write_text("[]")
     with pytest.raises(pennon.InvalidInputError, match="is no checkpoint"):
         table.addColumns({"c": "id"}, checkpoint=path)
+
+
+@pytest.mark.parametrize("change", ["none", "constant", "global", "closure", "helper", "default"])
+def test_a_checkpoint_of_a_function_that_was_edited(
+    spark: SparkSession,
+    dataset: pennon.LanceDataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+) -> None:
+    path, table = tmp_path / "columns.json", LanceTable.forPath(spark, dataset.uri)
+    code = """
+import pyarrow.compute as pc
+SUMMAND = 1
+def helper(values):
+    return pc.add(values, 2)
+def made(factor):
+    def new(batch, more=3):
+        return {"new": [factor * one + SUMMAND + more + 4 for one in helper(batch["id"]).to_pylist()]}
+    return new
+function = made(5)
+"""
+    edits = {
+        "none": ("", ""),
+        "constant": ("+ 4", "+ 6"),
+        "global": ("SUMMAND = 1", "SUMMAND = 6"),
+        "closure": ("made(5)", "made(6)"),
+        "helper": ("values, 2", "values, 6"),
+        "default": ("more=3", "more=6"),
+    }
+
+    def add(text: str) -> None:
+        module = {"__name__": "__main__"}
+        exec(text, module)
+        table.addColumns(module["function"], "new long", readColumns=["id"], checkpoint=path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JobPlan, "commit", lambda *_args, **_options: (_ for _ in ()).throw(Stop))
+        with pytest.raises(Stop):
+            add(code)
+    assert len(json.loads(path.read_text())["results"]) > 0
+    if change == "none":
+        add(code)
+        found = pennon.dataset(dataset.uri).to_table()
+        assert found["new"].to_pylist() == [5 * (id + 2) + 8 for id in found["id"].to_pylist()]
+        return
+    with pytest.raises(pennon.InvalidInputError, match="or remove the file"):
+        add(code.replace(*edits[change]))
+    assert "new" not in pennon.dataset(dataset.uri).schema.names
+
+
+def test_what_tells_functions_apart() -> None:
+    code = """
+import functools, hashlib, threading
+class Model:
+    name = "small"
+    def __init__(self, size):
+        self.size, self.kinds = size, {"b", "a", "c"}
+    @property
+    def area(self):
+        return self.size ** 2
+    def __call__(self, batch):
+        return self.again(batch) if batch is None else {"new": self.area}
+    def again(self, batch):
+        return [function(one) for one in batch]
+@functools.lru_cache
+def cached(value):
+    return hashlib.sha256(value)
+def wrapped(function):
+    @functools.wraps(function)
+    def run(batch):
+        return cached(function(batch))
+    return run
+function = VALUE
+"""
+    values = """Model(1)
+Model(2)
+Model(1).again
+functools.partial(Model(1))
+functools.partial(Model(1), 1)
+wrapped(lambda batch: 1)
+wrapped(lambda batch: 2)
+cached
+lambda batch: batch in {'a', 'b', 'c'}
+lambda batch: [one for one in batch if one > 1]
+lambda batch: [one for one in batch if one > 1.0]""".splitlines()
+    script = (
+        "import json, sys\n"
+        "from pyspark_pennon.function_identity import digest\n"
+        "code, values = json.load(sys.stdin)\n"
+        "def of(value):\n"
+        "    module = {'__name__': '__main__'}\n"
+        "    exec(code.replace('VALUE', value), module)\n"
+        "    return digest(module['function'])\n"
+        "print(json.dumps([of(value) for value in values]))\n"
+    )
+
+    def digests(code: str, seed: int) -> list[str]:
+        # In a process of its own, whose sets have another order.
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, "-c", script]
+        given = json.dumps([code, values])
+        done = subprocess.run(command, input=given, env=environment, check=True, capture_output=True, text=True)
+        return list(json.loads(done.stdout))
+
+    found = digests(code, 1)
+    assert len(set(found)) == len(values)
+    assert found == digests(code, 2)
+    edited = digests(code.replace("size ** 2", "size ** 3"), 1)
+    assert [at for at, value in enumerate(values) if edited[at] != found[at]] == [0, 1, 2, 3, 4]
+    lock = threading.Lock()
+    with pytest.raises(pennon.InvalidInputError, match=r"'lock', of the type lock, .* or give no checkpoint"):
+        function_identity.digest(lambda batch: lock)
 
 
 def test_wrong_new_columns(spark: SparkSession, dataset: pennon.LanceDataset) -> None:

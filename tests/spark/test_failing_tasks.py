@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import lance
 import pennon
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, merge_attempt, optimize, row_changes, write
@@ -116,3 +118,54 @@ def test_nothing_is_committed_and_orphans_are_found(
     assert table.vacuum().first().num_removed_data_files == len(orphans)
     assert {path.name for path in Path(uri, "data").iterdir()} == files
     assert not table.verify(leftovers=True).collect()
+
+
+def ended(spark: SparkSession, table: LanceTable, verb: str, value: Any) -> None:
+    """A verb with a value that a function in Python computes."""
+    source = spark.range(30, 50, 1, 1).select("id", value.alias("n"))
+    if verb == "update":
+        table.update(set={"n": value})
+    elif verb == "merge":
+        merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
+        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    else:
+        write(source, table.uri, mode="append")
+
+
+@pytest.mark.parametrize("verb", ["update", "merge", "write"])
+def test_a_worker_that_ends(spark: SparkSession, table: LanceTable, verb: str) -> None:
+    value = fn.udf(lambda _at: os._exit(3), "long")("id")
+    with pytest.raises(pennon.PennonError, match="A Python worker of a task ended without an answer") as caught:
+        ended(spark, table, verb, value)
+    assert len(str(caught.value)) < 400
+    assert isinstance(caught.value.__cause__, Py4JJavaError)
+    assert pennon.dataset(table.uri).version == 1
+
+
+@pytest.mark.parametrize("verb", ["update", "merge", "write"])
+def test_a_job_that_is_cancelled(spark: SparkSession, table: LanceTable, verb: str) -> None:
+    def slow(at: int) -> int:
+        import time
+
+        time.sleep(0.1)
+        return at
+
+    context = spark.sparkContext
+
+    def cancel() -> None:
+        ends = time.monotonic() + 60
+        while not context.statusTracker().getActiveJobsIds():
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+        context.cancelAllJobs()
+
+    with ThreadPoolExecutor(1) as executor:
+        cancelled = executor.submit(cancel)
+        with pytest.raises(pennon.PennonError) as caught:
+            ended(spark, table, verb, fn.udf(slow, "long")("id"))
+        cancelled.result()
+    start = "The job was cancelled, and nothing of it was committed: Job "
+    assert str(caught.value).startswith(start)
+    assert str(caught.value).endswith(" cancelled as part of cancellation of all jobs")
+    assert isinstance(caught.value.__cause__, Py4JJavaError)
+    assert pennon.dataset(table.uri).version == 1

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, Not, StringStartsWith
-from pyspark_pennon import conditions, read
+from pyspark_pennon import conditions, read, spark_api
 from pyspark_pennon.conditions import analysed
 from pyspark_pennon.filters import Translator
 from pyspark_pennon.schema import spark_schema
@@ -274,6 +274,21 @@ def test_an_unknown_plan_skips_nothing(spark: SparkSession, table: str, monkeypa
     schema = read(spark, table).schema
     assert analysed(spark, pennon.dataset(table), schema, "i = 1") == conditions.Condition(is_of_now=True)
     assert kept(read(spark, table, columns=["id"], where="i = 1")) == [0]
+
+
+def test_a_plan_of_another_release_skips_nothing(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(conditions, "tree", lambda _text: {}["class"])
+    monkeypatch.setattr(spark_api, "raises_changes", True)
+    with pytest.raises(KeyError, match="class"):
+        read(spark, table, where="i = 1")
+    monkeypatch.setattr(spark_api, "raises_changes", False)
+    with caplog.at_level("DEBUG", spark_api.__name__):
+        assert kept(read(spark, table, columns=["id"], where="i = 1")) == [0]
+    (record,) = (record for record in caplog.records if record.name == spark_api.__name__)
+    assert "no rows are skipped by a condition" in record.getMessage()
+    assert record.exc_info is not None
 
 
 def pushing(spark: SparkSession, table: str, **options: object) -> DataFrame:

@@ -57,6 +57,18 @@ def test_the_version_is_that_of_the_frame(spark: SparkSession, uri: str) -> None
     assert found_by(frame) == before
 
 
+def test_a_tag_of_a_branch(spark: SparkSession, uri: str) -> None:
+    table = pennon.dataset(uri)
+    table.create_branch("dev", 1)
+    branch = pennon.dataset(uri, version=("dev", None))
+    branch.delete("id < 1900")
+    table.delete("id >= 1900")
+    assert branch.version == table.version
+    table.tags.create("trial", ("dev", branch.version))
+    found = found_by(nearest(spark, uri, queries(spark), 5, column="vec", columns=["id"], tag="trial"))
+    assert found == expected(branch.uri)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_index_built_by_tasks(spark: SparkSession, uri: str, kind: str) -> None:
     parameters: dict[str, Any] = {"metric": "cosine", "num_partitions": PARTITIONS, **KINDS[kind]}

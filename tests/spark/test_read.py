@@ -187,6 +187,23 @@ def test_branches_and_times(spark: SparkSession, table: pennon.LanceDataset) -> 
         read(spark, table.uri, timestamp="2001-01-01")
 
 
+def test_a_tag_of_a_branch(spark: SparkSession, table: pennon.LanceDataset, pushdown: None) -> None:
+    table.create_branch("dev", 1)
+    branch = pennon.dataset(table.uri, version=("dev", None))
+    branch.insert(pa.table({"id": [500], "name": ["dev"]}))
+    # The main branch has a version of the same number.
+    assert branch.version <= table.version
+    table.tags.create("trial", ("dev", branch.version))
+    expected = sorted(pennon.dataset(table.uri, version="trial").to_table()["id"].to_pylist())
+    assert 500 in expected
+    for push in (False, True):
+        loaded = spark.read.format("pennon").option("tag", "trial").option("push_filters", push).load(table.uri)
+        assert sorted(row.id for row in loaded.collect()) == expected
+        found = spark.read.format("pennon").option("tag", "trial").option("push_filters", push).load(table.uri)
+        assert [row.id for row in found.where("id >= 19").collect()] == [n for n in expected if n >= 19]
+    assert sorted(row.id for row in read(spark, table.uri, tag="trial").collect()) == expected
+
+
 def test_a_schema_of_another_frame(spark: SparkSession, table: pennon.LanceDataset, tmp_path: Path) -> None:
     old = spark.read.format("pennon").option("version", 1).load(table.uri).schema
     newest = spark.read.format("pennon").schema(old).load(table.uri)

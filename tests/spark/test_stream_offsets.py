@@ -331,7 +331,7 @@ def test_blobs(uri: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"version": "1"}, "Unknown Pennon option 'version' in a stream"),
+        ({"version": "1"}, "Unknown Pennon option 'version' in a change feed or stream"),
         ({"endingVersion": "1", "maxRowsPerTrigger": "1"}, "'maxRowsPerTrigger' in a change feed"),
         ({"maxVersionsPerTrigger": "0"}, "'maxVersionsPerTrigger' is '0': expected 1 or more"),
         ({"max_rows_pertrigger": "x"}, "'maxRowsPerTrigger' is 'x': expected a whole number"),
@@ -341,7 +341,7 @@ def test_blobs(uri: str) -> None:
         ({"columns": "nope"}, "no column 'nope'"),
         ({"columns": "id,"}, "'columns' is 'id,': a name is empty"),
         ({"columns": "[1]"}, "expected a JSON list of names"),
-        ({"aws_region": "x"}, r"Unknown Pennon option 'aws_region' in a stream; .*storage\.<key>"),
+        ({"aws_region": "x"}, r"Unknown Pennon option 'aws_region' in a change feed or stream; .*storage\.<key>"),
     ],
 )
 def test_options(table: pennon.LanceDataset, options: dict[str, str], message: str) -> None:

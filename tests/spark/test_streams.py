@@ -213,6 +213,14 @@ def test_a_checkpoint_of_another_table(spark: SparkSession, source: pennon.Lance
     # The table as it was goes on, also after its first versions were vacuumed.
     target.rename(tmp_path / "other")
     away.rename(target)
+    note = tmp_path / "copy-checkpoint" / NOTE
+    whole = note.read_text()
+    for torn in ("", whole[:20], "{}"):
+        note.write_text(torn)
+        with pytest.raises(StreamingQueryException, match=f"{note}, the note .* cannot be read") as caught:
+            into(stream(spark, source.uri), target)
+        assert "InvalidInputError" in str(caught.value)
+    note.write_text(whole)
     into(stream(spark, source.uri), target)
     LanceTable.forPath(spark, str(target)).vacuum(0)
     source.insert({"id": [11]})

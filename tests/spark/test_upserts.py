@@ -17,8 +17,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable, apply_changes, upsert_batches
+from pyspark_pennon.batch_calls import numbered_call
 from pyspark_pennon.executor import typed_error
-from pyspark_pennon.stream_sink import BATCH, QUERY
+from pyspark_pennon.stream_sink import BATCH, PART, QUERY, StreamBatch
 
 
 @pytest.fixture
@@ -204,6 +205,70 @@ def test_upserts_next_to_compactions(
     expected.update({1001 + at: {"id": 1001 + at, "name": "other", "at": 0} for at in range(3)})
     assert content(target) == sorted(expected.values(), key=lambda row: row["id"])
     assert pennon.verify(target).findings == []
+
+
+def test_calls_of_one_batch_are_told_apart(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+) -> None:
+    """Several calls into one table, under two of its names; the second time the first is there already."""
+    target, checkpoint, failures = tmp_path / "second", tmp_path / "checkpoint", ["once", "twice"]
+    upsert, renamed = upsert_batches(str(target), "id"), upsert_batches(f"{target}/", ["id", "at"])
+    other, calls = upsert_batches(str(tmp_path / "other"), "id"), list[int]()
+
+    def both(batch: DataFrame, number: int) -> None:
+        upsert(batch.where("id < 5"), number)
+        other(batch, number)
+        calls.append(number)
+        if failures:
+            raise RuntimeError(failures.pop())
+        renamed(batch.where("id >= 5"), number)
+        upsert(batch.where("id = 9").selectExpr("id", "'last' AS name", "at"), number)
+
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match=r"once|twice"):
+            through(stream(spark, source.uri), both, checkpoint)
+        assert [row["id"] for row in content(target)] == [0, 1, 2, 3, 4]
+    version = pennon.dataset(str(target)).version
+    query = through(stream(spark, source.uri), both, checkpoint)
+    table = pennon.dataset(str(target))
+    assert table.version == version + 2
+    properties = [table.read_transaction(at).transaction_properties for at in range(2, table.version + 1)]
+    assert properties == [
+        {QUERY: query, BATCH: "0"},
+        {QUERY: query, BATCH: "0", PART: "1"},
+        {QUERY: query, BATCH: "0", PART: "2"},
+    ]
+    expected = [{**row, "name": "last"} if row["id"] == 9 else row for row in source.to_table().to_pylist()]
+    assert content(target) == expected
+    assert content(tmp_path / "other") == content(source.uri)
+    # A crash after all of it: nothing is done again. The next batch begins with the first call again.
+    forget(checkpoint)
+    through(stream(spark, source.uri), both, checkpoint)
+    assert pennon.dataset(str(target)).version == table.version
+    source.insert({"id": [3, 12], "name": ["x", "y"], "at": [0, 1]})
+    through(stream(spark, source.uri), both, checkpoint)
+    assert calls == [0, 0, 0, 0, 1]
+    found = {row["id"]: row["name"] for row in content(target)}
+    assert (found[3], found[12], len(found)) == ("x", "y", 11)
+
+
+def test_numbers_of_calls() -> None:
+    def number(run: str | None, batch: int, location: str = "a", error: bool = False) -> int:
+        numbers = list[int]()
+        with suppress(RuntimeError), numbered_call("query", run, batch, location) as part:
+            numbers.append(part)
+            if error:
+                raise RuntimeError
+        return numbers[0]
+
+    assert [number("one", 0), number("one", 0), number("one", 0, "b"), number("one", 0)] == [0, 1, 0, 2]
+    # A call that failed may be tried again under its number; a run that is not known is the one before.
+    assert [number("one", 0, error=True), number(None, 0), number(None, 0)] == [3, 3, 4]
+    assert [number("two", 0), number("two", 0), number(None, 1), number("two", 1)] == [0, 1, 0, 1]
+    assert [number(None, 1), number("three", 1)] == [2, 0]
+    assert StreamBatch("query", 1, 1).uuid != StreamBatch("query", 1).uuid
+    names = ["/x/../t", "/t/", "file:///t", "s3://b/t", "s3://b/t/"]
+    assert [number("four", 0, name) for name in names] == [0, 1, 2, 0, 1]
 
 
 def test_what_is_refused(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:

@@ -1,0 +1,177 @@
+"""Names of columns by Spark's rule: case does not matter by default, and the table keeps its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import pennon
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, nearest, read, read_changes, write
+from pyspark_pennon.column_names import assigned_name, stored_name, stored_names
+
+NAMES = ["id", "Name", "a.b", "`q`", "x", "X"]
+
+
+@pytest.fixture
+def table(spark: SparkSession, uri: str) -> LanceTable:
+    write(spark.createDataFrame([(1, 10), (2, 20), (3, 30)], "id long, v int"), uri, max_tasks=1)
+    return LanceTable.forPath(spark, uri)
+
+
+@pytest.fixture
+def sensitive(spark: SparkSession) -> Iterator[None]:
+    """Case matters in this test."""
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    yield
+    spark.conf.unset("spark.sql.caseSensitive")
+
+
+def content(table: LanceTable) -> list[dict[str, Any]]:
+    return sorted(lance.dataset(table.uri).to_table().to_pylist(), key=lambda row: row["id"])
+
+
+def test_one_rule() -> None:
+    assert [stored_name(NAMES, name, is_sensitive=False) for name in ("ID", "name", "x", "X", "y")] == [
+        "id",
+        "Name",
+        "x",
+        "X",
+        None,
+    ]
+    assert stored_name(NAMES, "ID", is_sensitive=True) is None
+    assert stored_names(NAMES, ["NAME", "y"], is_sensitive=False) == ["Name", "y"]
+    with pytest.raises(pennon.InvalidInputError, match="'vV' may be each of the columns vv, VV"):
+        stored_name(["vv", "VV"], "vV", is_sensitive=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("`id`", "id"),
+        ("t.id", "id"),
+        ("T.`ID`", "id"),
+        ("`t`.name", "Name"),
+        ("a.b", "a.b"),
+        ("`a.b`", "a.b"),
+        ("t.`a.b`", "a.b"),
+        ("`q`", "`q`"),
+        ("```q```", "`q`"),
+        ("s.id", None),
+        ("t.t.id", None),
+        ("t.a.b", None),
+        ("``", None),
+        ("", None),
+    ],
+)
+def test_keys_of_assignments(key: str, name: str | None) -> None:
+    assert assigned_name(NAMES, key, "t", is_sensitive=False) == name
+    if "t" in key.lower():
+        assert assigned_name(NAMES, key, None, is_sensitive=False) is None or name == key
+
+
+def test_assignments(spark: SparkSession, table: LanceTable) -> None:
+    table.update("id = 1", {"V": "ID + 1"})
+    table.alias("t").update("t.id = 2", {"T.`v`": "t.v + 1"})
+    table.alias("t").update({"`v`": "v * 10"})
+    assert [row["v"] for row in content(table)] == [20, 210, 300]
+    source = spark.createDataFrame([(3, 7), (4, 8)], "ID long, V int").alias("s")
+    clauses = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    clauses.withSchemaEvolution().execute()
+    merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdate("s.id = 3", {"t.V": "s.v + 1"})
+    merge.whenNotMatchedBySourceUpdate("t.id = 1", {"V": fn.lit(0)}).execute()
+    assert [row["v"] for row in content(table)] == [0, 210, 8, 8]
+    table.updateColumnsFrom(spark.createDataFrame([(1, 11)], "ID long, V int"), "iD")
+    rows = table.toDF(with_row_id=True, where="id = 2").select("_rowid", fn.lit(22).alias("V"))
+    table.updateRows(rows)
+    assert [row["v"] for row in content(table)] == [11, 22, 8, 8]
+    assert lance.dataset(table.uri).schema.names == ["id", "v"]
+    with pytest.raises(pennon.InvalidInputError, match="'v' gets two values: one of them by the name 'V'"):
+        table.update(set={"v": "1", "V": "2"})
+    with pytest.raises(pennon.InvalidInputError, match=r"There is no column 't\.v'"):
+        table.update(set={"t.v": "1"})
+    with pytest.raises(pennon.InvalidInputError, match="There is no column 'w'"):
+        table.update(set={"w": "1"})
+
+
+def test_writes(spark: SparkSession, table: LanceTable) -> None:
+    uri = table.uri
+    write(spark.createDataFrame([(40, 4)], "V int, ID long"), uri, mode="append")
+    spark.createDataFrame([(50, 5)], "V int, ID long").write.format("pennon").mode("append").save(uri)
+    frame = spark.createDataFrame([(60, 6, "n")], "V int, ID long, new string")
+    write(frame, uri, mode="append", merge_schema=True)
+    write(frame.withColumn("V", fn.lit(61)), uri, mode="overwrite", replace_where="id = 6")
+    found = [(row["id"], row["v"], row["new"]) for row in content(table)]
+    assert found == [(1, 10, None), (2, 20, None), (3, 30, None), (4, 40, None), (5, 50, None), (6, 61, "n")]
+    assert lance.dataset(uri).schema.names == ["id", "v", "new"]
+
+
+def test_a_sink(spark: SparkSession, table: LanceTable, tmp_path: Path) -> None:
+    rows = spark.readStream.format("pennon").load(table.uri).toDF("ID", "V")
+    target = str(tmp_path / "second")
+    pennon.write_dataset(pa.table({"v": pa.array([], pa.int32()), "id": pa.array([], pa.int64())}), target)
+    writer = rows.writeStream.format("pennon").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.trigger(availableNow=True).start(target).awaitTermination(120)
+    assert sorted(lance.dataset(target).to_table(columns=["id", "v"]).to_pydict()["v"]) == [10, 20, 30]
+
+
+def test_reads_and_feeds(spark: SparkSession, table: LanceTable) -> None:
+    uri = table.uri
+    assert read(spark, uri, columns=["V", "ID", "id"], where="ID = 2").collect() == [(20, 2)]
+    assert read(spark, uri, columns=["V"], where="upper(id) = '3'").columns == ["v"]
+    frame = spark.read.format("pennon").option("columns", "V,Id").load(uri)
+    assert (frame.columns, frame.where("id = 1").collect()) == (["v", "id"], [(10, 1)])
+    ids = read(spark, uri, columns=[], where="id = 3", with_row_id=True)
+    assert table.takeRows(ids, ["V"]).columns == ["v", "_rowid"]
+    changes = read_changes(spark, uri, starting_version=1, columns=["V"])
+    assert (changes.columns[0], changes.count()) == ("v", 3)
+    feed = spark.read.format("pennon").option("readChangeFeed", True).option("startingVersion", 1)
+    assert sorted(row.id for row in feed.option("columns", "ID").load(uri).collect()) == [1, 2, 3]
+    with pytest.raises(pennon.InvalidInputError, match="The column 'id' is named twice"):
+        read_changes(spark, uri, starting_version=1, columns=["id", "ID"])
+    with pytest.raises(Exception, match="The column 'id' is named twice"):
+        feed.option("columns", "id,id").load(uri)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([0.0, 1.0, 1.0, 0.0], pa.float32()), 2)
+    pennon.write_dataset(pa.table({"word": ["a", "b"], "e": vectors}), f"{uri}-2")
+    questions = spark.createDataFrame([([0.0, 1.0],)], "e array<float>")
+    assert nearest(spark, f"{uri}-2", questions, 1, column="e", columns=["WORD"]).first()["word"] == "a"
+
+
+def test_names_that_differ_by_case_only(spark: SparkSession, uri: str) -> None:
+    pennon.write_dataset(pa.table({"id": [1], "ab": [1], "AB": [2]}), uri)
+    table = LanceTable.forPath(spark, uri)
+    assert read(spark, uri, columns=["AB"]).collect() == [(2,)]
+    for act in (lambda: read(spark, uri, columns=["Ab"]), lambda: table.update(set={"aB": "3"})):
+        with pytest.raises(pennon.InvalidInputError, match="may be each of the columns ab, AB"):
+            act()
+
+
+@pytest.mark.usefixtures("sensitive")
+def test_where_case_matters(spark: SparkSession, table: LanceTable) -> None:
+    source = spark.createDataFrame([(3, 7)], "id long, V int").alias("s")
+    with pytest.raises(pennon.InvalidInputError, match="There is no column 'V'; The columns are id, v"):
+        table.update(set={"V": "1"})
+    with pytest.raises(pennon.InvalidInputError, match="The source has the column 'V', which the table lacks"):
+        table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().execute()
+    with pytest.raises(pennon.SchemaMismatchError, match="differs from it by case only"):
+        write(source, table.uri, mode="append")
+    with pytest.raises(pennon.InvalidInputError, match="The frame lacks the key 'ID'"):
+        table.updateColumnsFrom(source, "ID")
+    with pytest.raises(pennon.PennonError, match="ID"):
+        read(spark, table.uri, columns=["ID"])
+    with pytest.raises(pennon.InvalidInputError, match="no column 'ID'"):
+        read_changes(spark, table.uri, starting_version=1, columns=["ID"])
+    assert [row["v"] for row in content(table)] == [10, 20, 30]
+
+
+def test_the_source_of_a_merge_is_a_frame(table: LanceTable) -> None:
+    with pytest.raises(pennon.errors.InvalidTypeError, match="The source of a merge is a str: expected"):
+        table.merge("x", "t.id = s.id")  # type: ignore[arg-type]
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="a DataFrame: expected a DataFrame of Spark"):
+        table.merge(pandas.DataFrame({"id": [1]}), "t.id = s.id")
