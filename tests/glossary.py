@@ -99,6 +99,7 @@ REPORTED = (
     "rust/table/src/ops/verify/",
     "python/pennon/verification.py",
     "python/pennon/_native/_verify.pyi",
+    "tests/rust/clones.rs",
 )
 # Benchmarks measure two libraries next to each other.
 MEASURED = ("benches/",)

@@ -33,7 +33,7 @@ ELSEWISE = {
     ("pyspark_pennon/executor.py", "typed_error"): "makes one of pennon's of the text that Spark has of it",
     ("pyspark_pennon/executor.py", "value"): "one of pennon's that was caught",
     ("pyspark_pennon/optimize.py", "conflict"): "one of pennon's that was caught",
-    ("pyspark_pennon/writes.py", "typed_error"): "makes one of pennon's of the text that Spark has of it",
+    ("pyspark_pennon/write_tasks.py", "typed_error"): "makes one of pennon's of the text that Spark has of it",
 }
 
 

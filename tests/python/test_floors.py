@@ -70,6 +70,15 @@ def test_a_stub_counts(tmp_path: Path) -> None:
     assert "pennon: values uses dataset.rows, which is a floor above" in faults(tmp_path, {**CLEAN, **stub})
 
 
+@pytest.mark.parametrize(
+    "text", ["from pennon._text import counted", "import pennon._text", "from pennon import _text"]
+)
+def test_private_names_in_another_package(tmp_path: Path, text: str) -> None:
+    (tmp_path / "table.py").write_text(f"import pennon\nfrom pennon.errors import PennonError\n{text}\n")
+    (found,) = floors.private_imports(tmp_path)
+    assert found.startswith(f"{tmp_path.name}: table imports pennon._text")
+
+
 def test_the_compiled_module_comes_before_its_stubs() -> None:
     found = importlib.util.find_spec("pennon._native")
     assert found is not None

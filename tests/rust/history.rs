@@ -2,7 +2,9 @@
 
 use pennon_core::manifest::Timestamp;
 use pennon_core::{ErrorKind, Version};
-use pennon_table::{Dataset, DeleteOptions, OpenOptions, RefOrder, Store, VersionRef};
+use pennon_table::{
+    Dataset, DeleteOptions, FeedOptions, FeedPoint, OpenOptions, RefOrder, Store, VersionRef, WriteMode,
+};
 
 use crate::support::*;
 
@@ -211,5 +213,32 @@ async fn dropped_tables_are_gone() {
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().starts_with("Dataset at path "), "{error}");
         assert_eq!(create(uri, 0..1).await.version().0, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_from_before_a_branch_was_never_cleaned_up() {
+    let (_directory, uris) = uris("before-branch");
+    for uri in &uris {
+        create(uri, 0..3).await;
+        let main = append(uri, 3..5).await.unwrap();
+        let mut branch = main.create_branch("x/tree/y", None).await.unwrap();
+        branch.insert(rows(5..6), params(WriteMode::Append)).await.unwrap();
+        let begin = |version| FeedPoint::Version(VersionRef::Number(version));
+        let expected = "There is no version 1 of branch x/tree/y: it begins at version 2 of main, where earlier versions are";
+        let feed = branch.changes(begin(1), None, &FeedOptions::default()).await;
+        let checkout = branch.checkout(VersionRef::Number(1)).await;
+        let named = VersionRef::Branch(Some("x/tree/y".into()), Some(Box::new(VersionRef::Number(1))));
+        let opened = Dataset::open(uri, at(named)).await;
+        for error in [feed.map(drop).unwrap_err(), checkout.unwrap_err(), opened.unwrap_err()] {
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NotFound, expected));
+        }
+        branch.changes(begin(2), None, &FeedOptions::default()).await.unwrap();
+
+        let child = branch.create_branch("child", None).await.unwrap();
+        let error = child.checkout(VersionRef::Number(2)).await.unwrap_err();
+        assert!(error.to_string().contains("begins at version 3 of x/tree/y"), "{error}");
+        let error = main.checkout(VersionRef::Number(9)).await.unwrap_err();
+        assert!(error.to_string().starts_with("There is no version 9 of "), "{error}");
     }
 }

@@ -1,17 +1,22 @@
 //! Jobs: work that is divided, done in any order and committed once.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryStreamExt};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Metadata;
 use pennon_core::{ErrorKind, FragmentId, Version};
 use pennon_table::jobs::{Division, FragmentSlice, JobPlan, NewTable, ScanWork, Task, TaskResult, Work};
 use pennon_table::scan::ScanOptions;
-use pennon_table::{Dataset, DeleteOptions, TransactionOptions, WriteMode, WriteOptions, WrittenFragments};
+use pennon_table::{
+    CommitLock, CommitOptions, Dataset, DeleteOptions, HeldLock, TransactionOptions, WriteMode, WriteOptions,
+    WrittenFragments,
+};
 
 use crate::support::*;
 
@@ -275,4 +280,48 @@ async fn what_does_not_belong_together_is_refused() {
         let append = base.plan_job(Work::Append, Division::Auto).unwrap();
         assert!(append.task(0).unwrap().run(&base).await.is_err());
     }
+}
+
+/// Remembers the versions that were published under it.
+#[derive(Debug, Default)]
+struct Remembering(Arc<Mutex<Vec<u64>>>);
+
+impl HeldLock for Remembering {
+    fn release(self: Box<Self>) -> BoxFuture<'static, pennon_core::Result<()>> {
+        std::future::ready(Ok(())).boxed()
+    }
+}
+
+impl CommitLock for Remembering {
+    fn acquire(&self, version: Version) -> BoxFuture<'static, pennon_core::Result<Box<dyn HeldLock>>> {
+        self.0.lock().unwrap().push(version.0);
+        let held: Box<dyn HeldLock> = Box::new(Self(Arc::clone(&self.0)));
+        std::future::ready(Ok(held)).boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_any_kind_is_committed_as_its_options_say() {
+    let (_directory, [uri, _]) = uris("jobs-options");
+    let mut table = create(&uri, 0..3).await;
+    let (given, of_handle) = (Remembering::default(), Remembering::default());
+    let locked = |lock: &Remembering| CommitOptions {
+        lock: Some(Arc::new(Remembering(Arc::clone(&lock.0)))),
+        ..commit_options()
+    };
+    table.set_commit_options(locked(&of_handle));
+    let append = async |table: &Dataset, commit: CommitOptions| {
+        let plan = table.plan_job(Work::Append, Division::Tasks(1)).unwrap();
+        let task = plan.task(0).unwrap();
+        let written = task.write(Some(table), rows(3..4), params(WriteMode::Append)).await.unwrap();
+        let options = TransactionOptions { commit, ..TransactionOptions::default() };
+        plan.commit(Some(table), vec![written], Metadata::new(), options).await.unwrap().dataset
+    };
+    let table = append(&table, locked(&given)).await;
+    assert_eq!((given.0.lock().unwrap().clone(), of_handle.0.lock().unwrap().len()), (vec![2], 0));
+    // The handle of the report commits like that as well.
+    let mut table = append(&table, commit_options()).await;
+    assert_eq!(*given.0.lock().unwrap(), [2, 3]);
+    table.delete("a = 0", DeleteOptions::default()).await.unwrap();
+    assert_eq!(*given.0.lock().unwrap(), [2, 3, 4]);
 }

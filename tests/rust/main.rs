@@ -12,9 +12,12 @@
 mod at_once;
 mod bad_input;
 mod changed_rows;
+mod clones;
 mod conflicts;
 mod decoded;
 mod deletes;
+#[cfg(feature = "sqlite")]
+mod external;
 mod faults;
 mod history;
 mod inserted_keys;

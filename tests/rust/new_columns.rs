@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::TryStreamExt;
 use pennon_core::transaction::UpdateMode;
@@ -202,4 +202,21 @@ async fn a_job_commits_columns_with_its_rows() {
         assert_eq!(report.dataset.count_rows(Some("b = a - 10")).await.unwrap(), 2);
     }
     assert_eq!(open(&uri).await.version(), Version(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_nan_is_the_key_of_any_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let uri = directory.path().join("table");
+    let other_nan = f64::from_bits(f64::NAN.to_bits() ^ (1 << 63) ^ 5);
+    let keyed = |keys: Vec<f64>, name: &str, values: Vec<i64>| {
+        let columns: [(&str, ArrayRef); 2] =
+            [("key", Arc::new(Float64Array::from(keys))), (name, Arc::new(Int64Array::from(values)))];
+        reader(RecordBatch::try_from_iter_with_nullable(columns.map(|(n, c)| (n, c, true))).unwrap())
+    };
+    let table = keyed(vec![f64::NAN, 1.0, -0.0, other_nan], "a", vec![0, 1, 2, 3]);
+    let mut dataset = Dataset::write(table, uri.to_str().unwrap(), params(WriteMode::Create)).await.unwrap();
+    dataset.merge_columns(keyed(vec![other_nan, 0.0], "b", vec![7, 8]), "key", "key").await.unwrap();
+    let found: Vec<_> = shown(&dataset).await.into_iter().map(|[a, b, ..]| (a, b)).collect();
+    assert_eq!(found, [(Some(0), Some(7)), (Some(1), None), (Some(2), Some(8)), (Some(3), Some(7))]);
 }

@@ -1,16 +1,20 @@
 //! Many writers of one table, in one process and in others.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::TryStreamExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, Result};
-use pennon_core::ErrorKind;
-use pennon_table::{Dataset, DeleteOptions, MergeOptions, WriteMode};
+use pennon_core::manifest::Timestamp;
+use pennon_core::{ErrorKind, RowAddress};
+use pennon_table::runtime::{Turns, env};
+use pennon_table::{Dataset, DeleteOptions, Env, FindRows, MergeOptions, UpdateOptions, WriteMode};
 
 use crate::stores::{Behaving, Behaviour, Observed, Request, Verb, is_manifest};
 use crate::support::*;
@@ -127,4 +131,83 @@ async fn who_was_far_behind_looks_again_before_it_publishes() {
     assert_eq!(values(&dataset).await, (0..10).chain([50]).chain(100..111).collect::<Vec<_>>());
     // The second attempt reads the ten versions, then finds the eleventh, and not by trying to publish another one.
     assert_eq!(dataset.session().metrics().counters().commit_retries, 1);
+}
+
+/// A process whose clock goes on by a millisecond with each look at it, and whose random numbers are the largest ones.
+#[derive(Debug, Default)]
+struct Patient {
+    looks: AtomicU64,
+    turns: Turns,
+    waited: Mutex<Vec<Duration>>,
+}
+
+impl Env for Patient {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: 1_700_000_000, nanos: 0 }
+    }
+
+    fn monotonic(&self) -> Duration {
+        let waited: Duration = self.waited.lock().unwrap().iter().sum();
+        waited + Duration::from_millis(self.looks.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::new_v4()
+    }
+
+    fn random(&self) -> u64 {
+        // Names of files are made of them.
+        u64::MAX - self.looks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.waited.lock().unwrap().push(duration);
+        tokio::task::yield_now().boxed()
+    }
+
+    fn is_single_threaded(&self) -> bool {
+        false
+    }
+
+    fn turns(&self) -> &Turns {
+        &self.turns
+    }
+}
+
+#[tokio::test]
+async fn a_verb_that_is_done_again_waits_before_it_is() {
+    let (_directory, [uri, _]) = uris("retried-verb");
+    let mut dataset = create(&uri, 0..3).await;
+    let writer = uri.clone();
+    // Somebody else changes the row each time after it was found.
+    let find: Box<FindRows> = Box::new(move |base: Dataset| {
+        let uri = writer.clone();
+        let find = async move {
+            let found = base.matching_rows("a = 1", None).await?;
+            let assignments = [("name".to_owned(), "name || 'x'".to_owned())];
+            open(&uri).await.update(&assignments, Some("a = 1"), UpdateOptions::default()).await?;
+            let address = |(fragment, rows): (_, pennon_core::deletion::DeletionVector)| {
+                rows.iter().map(|offset| RowAddress::new(fragment, offset)).collect::<Vec<_>>()
+            };
+            Ok(found.into_iter().flat_map(address).collect())
+        };
+        find.boxed()
+    });
+    for (retry_timeout, least) in [(Duration::from_secs(600), 3), (Duration::from_millis(40), 1)] {
+        let process = Arc::new(Patient::default());
+        let entered = env::enter(Arc::<Patient>::clone(&process));
+        let options = DeleteOptions { conflict_retries: 3, retry_timeout };
+        let error = dataset.delete_found(&find, "a = 1", options).await.unwrap_err();
+        drop(entered);
+        assert!(
+            error.is_retryable() && error.to_string().starts_with("Too many concurrent writers."),
+            "{error}"
+        );
+        // Turns of a commit have a patience of a second.
+        let waited = process.waited.lock().unwrap();
+        let waited: Vec<Duration> =
+            waited.iter().copied().filter(|wait| *wait != Duration::from_secs(1)).collect();
+        assert!(waited.len() >= least && waited.iter().all(|wait| !wait.is_zero()), "{waited:?}");
+        assert!(waited.iter().sum::<Duration>() <= retry_timeout, "{waited:?}");
+    }
 }

@@ -45,7 +45,7 @@ OPTIONS_NOT_WRITTEN: dict[str, set[str]] = {
     "2.2": set(),
 }
 
-# Shapes that the reference cannot read beside other columns.
+# Shapes that the reference cannot read next to other columns.
 ALONE = {"fsl-of-structs"}
 
 

@@ -10,8 +10,8 @@ own retries now and then. A writer of Pennon must not, except once in twenty com
 | `delete` with `stop` | the same with a pause before each, until that file exists |
 | `append` | appends one row of its own, from `start` to `end`, in one commit each |
 | `count` | adds 1 to `n` of the row with `id` 0, `end` - `start` times, one commit each |
-| `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until told to stop |
-| `compact` | rewrites all fragments into one until told to stop, synced as the deletes next to it; Pennon only |
+| `update` | adds 1 to `n` of the rows from `start` to `end` in turn, one commit each, until it is stopped |
+| `compact` | rewrites all fragments into one until it is stopped, synced as the deletes next to it; Pennon only |
 | `optimize` | the same with `compact_files`, into fragments of 1,000 rows |
 """
 

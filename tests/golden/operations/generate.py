@@ -125,7 +125,7 @@ def raw(uri, stable):
             updated_fragment_offsets={1: offsets},
         )
     )
-    # New columns for a fragment, in place of an old file and beside it.
+    # New columns for a fragment, in place of an old file and next to it.
     path = f"{uri}/data/replaced.lance"
     with lance.file.LanceFileWriter(path, pa.schema([pa.field("twice", pa.int64())])) as writer:
         writer.write_batch(pa.table({"twice": pa.array(range(5), pa.int64())}))
