@@ -41,6 +41,8 @@ MORE_MEMORY, MORE_DESCRIPTORS = 64, 16
 # Seconds that a cleanup leaves versions: longer than whoever has read one works with it. A job of Spark may be the
 # first one of its driver, on a machine that has more to do.
 RETENTION, RETENTION_WITH_SPARK = 10, 120
+# Seconds to the end of all processes: the driver of Spark may be starting, on a machine that has more to do.
+PATIENCE = 600
 SALT = 7
 
 
@@ -192,7 +194,7 @@ class Soak:
 
     def stopped(self) -> None:
         """Waits for all processes, so that nothing changes the table that is reported."""
-        deadline = time.time() + 120
+        deadline = time.time() + PATIENCE
         processes = [*self.writers.processes, *(reader.process for reader in self.readers)]
         for process in processes:
             try:
