@@ -14,6 +14,7 @@ pub mod deletion;
 pub mod error;
 pub mod file;
 pub mod ids;
+pub mod lengths;
 pub mod manifest;
 pub mod rows;
 pub mod schema;

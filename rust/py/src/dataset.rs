@@ -93,6 +93,7 @@ pub(crate) struct TakeRequest {
     by: String,
     rows: Numbers,
     columns: Option<ColumnSelection>,
+    members: String,
     with_row_id: bool,
     with_row_address: bool,
     ignore_deletions: bool,
@@ -104,6 +105,7 @@ impl TakeRequest {
         let rows = rows(&self.by, self.rows);
         let options = TakeOptions {
             columns: self.columns.map(Into::into),
+            members: self.members.parse()?,
             with_row_id: self.with_row_id,
             with_row_address: self.with_row_address,
             ignore_deletions: self.ignore_deletions,

@@ -6,7 +6,7 @@ use arrow_pyarrow::FromPyArrow;
 use bytes::Bytes;
 use pennon_core::schema::Metadata;
 use pennon_core::{FragmentId, Result};
-use pennon_table::WrittenFragments;
+use pennon_table::{CommitOptions, WrittenFragments};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -47,7 +47,7 @@ pub(crate) fn commit_new(
     let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
     let mode = request.0.mode(py)?;
     let config = request.0.config.clone();
-    let params = request.0.transaction_options(py)?;
+    let params = request.0.transaction_options(py, CommitOptions::default())?;
     let written = decode(&written).and_then(|parts| {
         let mut all = WrittenFragments::empty(&arrow, params.create.file_version)?;
         parts.into_iter().try_for_each(|part| all.extend(part))?;

@@ -6,7 +6,7 @@ use arrow_pyarrow::FromPyArrow;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, Result};
 use pennon_table::jobs::{self, Division, NewTable, Work};
-use pennon_table::{TransactionOptions, WriteMode, WrittenFragments};
+use pennon_table::{CommitOptions, TransactionOptions, WriteMode, WrittenFragments};
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
@@ -97,7 +97,7 @@ impl JobPlan {
         let arrow = arrow_schema::Schema::from_pyarrow_bound(schema)?;
         let must_create = request.0.mode(py)? == WriteMode::Create;
         let config = request.0.config.clone();
-        let create = request.0.transaction_options(py)?.create;
+        let create = request.0.transaction_options(py, CommitOptions::default())?.create;
         let plan = || {
             let empty = WrittenFragments::empty(&arrow, create.file_version)?;
             let table = NewTable { empty, create, must_create, config };
@@ -156,7 +156,8 @@ impl JobPlan {
     ) -> PyResult<(u64, Option<Counts>, Option<verify::Parts>, Dataset)> {
         let dataset = dataset.map(|dataset| dataset.get(py)).transpose()?;
         let properties: Metadata = properties.into_iter().collect();
-        let options: TransactionOptions = request.0.transaction_options(py)?;
+        let handle = dataset.as_ref().map(|dataset| dataset.commit_options().clone()).unwrap_or_default();
+        let options: TransactionOptions = request.0.transaction_options(py, handle)?;
         let report = run(py, self.0.commit(dataset.as_ref(), results(done), properties, options))?;
         let verified = report.verified.map(Into::into);
         Ok((report.num_rows, report.merged.map(counts), verified, Dataset::wrap(report.dataset)))

@@ -59,8 +59,13 @@ impl WriteRequest {
         self.convert(handle, session).map_err(|error| to_py(py, &error))
     }
 
-    pub(crate) fn transaction_options(self, py: Python<'_>) -> PyResult<TransactionOptions> {
-        let WriteOptions { connect, commit, create, .. } = self.options(py, CommitOptions::default())?;
+    /// The options of a transaction; how to commit is what the request says, and else that of a handle.
+    pub(crate) fn transaction_options(
+        self,
+        py: Python<'_>,
+        handle: CommitOptions,
+    ) -> PyResult<TransactionOptions> {
+        let WriteOptions { connect, commit, create, .. } = self.options(py, handle)?;
         Ok(TransactionOptions { connect, commit, create })
     }
 

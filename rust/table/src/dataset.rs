@@ -340,7 +340,7 @@ async fn resolve(
     scheme: NamingScheme,
 ) -> Result<Arc<Snapshot>> {
     if let VersionRef::Number(number) = version {
-        return load::load_version(store, session, Version(number), scheme).await;
+        return load_version(store, session, Version(number), scheme).await;
     }
     let start = RefLocation { store: Arc::clone(store), branch: None, version: None };
     // The address may be that of a branch; its manifests say so.
@@ -357,8 +357,21 @@ async fn load_location(
     scheme: NamingScheme,
 ) -> Result<Arc<Snapshot>> {
     match location.version {
-        Some(version) => load::load_version(&location.store, session, version, scheme).await,
+        Some(version) => load_version(&location.store, session, version, scheme).await,
         None => newest(&location.store, session, None).await,
+    }
+}
+
+/// [`load::load_version`], whose error says so if the version is one from before a branch.
+async fn load_version(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    version: Version,
+    scheme: NamingScheme,
+) -> Result<Arc<Snapshot>> {
+    match load::load_version(store, session, version, scheme).await {
+        Err(error) => Err(refs::explain_missing(store, version, error).await),
+        found => found,
     }
 }
 

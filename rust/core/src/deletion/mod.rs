@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use roaring::{MultiOps, RoaringBitmap};
 
+use crate::lengths::to_u64;
+
 /// So many offsets are a list: 4 KiB.
 const FEW: usize = 1024;
 
@@ -380,10 +382,6 @@ fn scatter(lists: &[&[u32]], last: u32) -> RoaringBitmap {
         }
     }
     RoaringBitmap::from_lsb0_bytes(0, &bits)
-}
-
-fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 impl FromIterator<u32> for DeletionVector {

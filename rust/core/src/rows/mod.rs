@@ -33,14 +33,12 @@ pub use ranges::{RankedRows, RowRanges};
 pub use sequence::RowIdSequence;
 pub use versions::VersionSequence;
 
+use crate::lengths::to_u64;
+
 /// Ids handled at a time.
 const BLOCK: u64 = 1024;
 
 /// Positions and lengths in memory. What does not fit is as good as infinite.
 fn to_index(position: u64) -> usize {
     usize::try_from(position).unwrap_or(usize::MAX)
-}
-
-fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! One attempt: transaction file, next manifest, put-if-absent.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use pennon_core::apply::{ApplyContext, apply, needed_lineage_columns};
@@ -20,11 +20,11 @@ use crate::indices::followed;
 use crate::runtime::{self, Fault, blocking, is_planted};
 use crate::scan;
 use crate::session::{CommitOptions, CreateOptions, Session};
-use crate::store::{Durability, Store};
+use crate::store::{Created, Durability, Store};
 use crate::versions::snapshot::{ManifestSource, Snapshot};
 use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, load, manifest_path};
-use crate::write::staged::StagedChange;
+use crate::write::staged::{self, StagedChange, StagedFile};
 
 /// A transaction larger than this is only kept as a file: every open would read past it.
 const INLINE_LIMIT: usize = 64 * 1024;
@@ -65,6 +65,8 @@ pub(super) enum Published {
     /// There is a manifest of that version already. It may be ours: a client sends a request again when an answer gets
     /// lost, and the second one finds what the first has written.
     Taken,
+    /// As before, and the caller's lock could not be released.
+    NotReleased(Error),
     /// The caller's lock was not acquired, so nothing was sent.
     Refused(Error),
     /// The store answered with an error. The manifest may have been written.
@@ -285,24 +287,30 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
     let put = async {
         match store.external() {
             Some(external) if !at.version.is_detached() => {
-                external::publish(store, external, at, file.clone(), options.durability).await
+                let is_new = external::publish(store, external, at, file.clone(), options.durability).await?;
+                Ok(if is_new { Created::New { e_tag: None } } else { Created::Taken })
             }
             _ if is_planted(Fault::PutOverwrites) => {
-                store.put(&path, file.clone(), options.durability).await.map(|()| true)
+                store.put(&path, file.clone(), options.durability).await?;
+                Ok(Created::New { e_tag: None })
             }
-            _ => store.put_if_absent(&path, file.clone(), options.durability).await,
+            _ => store.create(&path, file.clone(), options.durability).await,
         }
     };
     let Held { done, release } = match lock::hold(options.lock.as_ref(), at.version, put).await {
         Ok(held) => held,
         Err(error) => return Published::Refused(error),
     };
-    match (done, &release) {
-        (Ok(true), _) => {}
-        (Err(error), _) => return Published::Failed(error),
-        (Ok(false), Ok(())) => return Published::Taken,
-        (Ok(false), Err(error)) => return Published::Failed(error.clone()),
-    }
+    let stamp = match (done, &release) {
+        (Ok(Created::New { e_tag }), _) => e_tag.map_or_else(OnceLock::new, OnceLock::from),
+        (Err(error), Ok(())) => return Published::Failed(error),
+        (Err(error), Err(lock)) => {
+            warn!(path, error = %lock, "the commit lock was not released after a put that failed");
+            return Published::Failed(error);
+        }
+        (Ok(Created::Taken), Ok(())) => return Published::Taken,
+        (Ok(Created::Taken), Err(error)) => return Published::NotReleased(error.clone()),
+    };
     if !at.version.is_detached() {
         locate::write_hint(store, manifest.version).await;
         locate::remember(store, at).await;
@@ -310,7 +318,7 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
     let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
     let size = to_u64(file.len());
-    let source = ManifestSource { path, scheme: at.scheme, size, tail };
+    let source = ManifestSource { path, scheme: at.scheme, size, tail, stamp };
     let done = Snapshot::new(Arc::clone(store), Arc::clone(basis.session), Arc::new(manifest), source);
     load::remember(&done).await;
     Published::Done(done, release)
@@ -320,6 +328,15 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
 pub(super) async fn remove_transaction_file(store: &Store, path: &str) {
     if let Err(error) = store.delete(path).await {
         warn!(path = store.full_path(path), %error, "a transaction file was not removed: cleanup will");
+    }
+}
+
+/// Removes files of a change that a version does not refer to, which an earlier call made of the same transaction.
+pub(super) async fn remove_repeated(files: &[StagedFile], earlier: &Snapshot) {
+    if let Ok(Some(transaction)) = load::transaction(earlier).await {
+        for file in staged::unreferenced(files, &transaction.operation) {
+            file.remove().await;
+        }
     }
 }
 

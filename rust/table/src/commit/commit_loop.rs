@@ -15,7 +15,7 @@ use super::{planted, probe, rebase, reconcile};
 use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{Located, locate};
+use crate::versions::{Located, locate, resolve};
 use crate::versions::{TRANSACTIONS, VERSIONS, load};
 use crate::write::staged::{self, StagedChange, StagedFile};
 
@@ -154,6 +154,8 @@ impl Commit<'_> {
         match attempt::publish(&basis, prepared, self.options).await {
             Published::Done(snapshot, release) => Ok(Some((snapshot, release))),
             Published::Taken => Ok(None),
+            // With a lock that is held nothing more can be tried.
+            Published::NotReleased(error) => Err(error),
             Published::Refused(error) => {
                 self.unanswered = None;
                 Err(error)
@@ -258,6 +260,8 @@ impl Commit<'_> {
     }
 
     /// The newest name there is. From a remote store the version that is expected is read meanwhile.
+    ///
+    /// Errors: `Conflict` if the version that was read is not the table's any more.
     async fn find(
         &self,
         known: Located,
@@ -267,8 +271,11 @@ impl Commit<'_> {
             let expected = expected.filter(|_| !self.store.is_local())?;
             load::load(&self.store, self.newest.session(), expected).await.ok()
         };
-        let (found, expected) = futures::join!(locate::find(&self.store, Some(known)), read);
-        Ok((found?, expected))
+        let (found, expected) = futures::join!(resolve::find_from(&self.base, Some(known)), read);
+        match found? {
+            (_, true) => Err(self.base.replaced()),
+            (found, false) => Ok((found, expected)),
+        }
     }
 
     /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end. `expected` may
@@ -323,17 +330,13 @@ impl Commit<'_> {
             }
             Some(snapshot) => {
                 // A version that an earlier call made of the same transaction may refer to other files.
-                let is_last_attempt = self.unanswered.is_some_and(|at| at.version == snapshot.version());
-                let earlier = match is_last_attempt {
-                    true => None,
-                    false => match load::transaction(snapshot).await {
-                        Ok(Some(transaction)) => Some(transaction.operation),
-                        _ => return,
-                    },
-                };
-                let operation = earlier.as_ref().unwrap_or(&self.change.transaction.operation);
-                for file in staged::unreferenced(&self.change.files, operation) {
-                    file.remove().await;
+                if self.unanswered.is_some_and(|at| at.version == snapshot.version()) {
+                    let operation = &self.change.transaction.operation;
+                    for file in staged::unreferenced(&self.change.files, operation) {
+                        file.remove().await;
+                    }
+                } else {
+                    attempt::remove_repeated(&self.change.files, snapshot).await;
                 }
                 if is_planted(Fault::CommitRemovesFiles) {
                     futures::future::join_all(self.change.files.iter().map(StagedFile::remove)).await;

@@ -65,8 +65,14 @@ async fn publish(
         // An earlier call may have created it, of the same transaction.
         Ok(Some(existing)) => {
             return match put(Located { version: at.version, scheme: existing.scheme }).look().await {
-                Look::Ours(snapshot) => CommitOutcome::Committed(snapshot, Ok(())),
-                _ => CommitOutcome::NotCommitted(already_exists(store)),
+                Look::Ours(snapshot) => {
+                    // What arrives after it was removed would stay; whether it arrives does not matter any more.
+                    let _ = change.uploads.arrive().await;
+                    attempt::remove_repeated(&change.files, &snapshot).await;
+                    CommitOutcome::Committed(snapshot, Ok(()))
+                }
+                Look::Failed(error) => CommitOutcome::NotCommitted(error),
+                Look::Others | Look::Nothing => CommitOutcome::NotCommitted(already_exists(store)),
             };
         }
         Ok(None) => {}
@@ -81,7 +87,7 @@ async fn publish(
         Published::Done(snapshot, release) => CommitOutcome::Committed(snapshot, release),
         Published::Refused(error) => CommitOutcome::NotCommitted(error),
         Published::Taken => put.conclude(already_exists(store)).await,
-        Published::Failed(error) => put.conclude(error).await,
+        Published::Failed(error) | Published::NotReleased(error) => put.conclude(error).await,
     };
     if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {
         attempt::remove_transaction_file(store, &path).await;

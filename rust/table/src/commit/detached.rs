@@ -70,7 +70,7 @@ async fn attempt(
         Published::Refused(error) => CommitOutcome::NotCommitted(error),
         // Two equal random numbers are as likely as nothing: it is the second put of a client that sent it again.
         Published::Taken => put.conclude(Error::conflict(format!("version {} is taken", at.version))).await,
-        Published::Failed(error) => put.conclude(error).await,
+        Published::Failed(error) | Published::NotReleased(error) => put.conclude(error).await,
     };
     if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {
         attempt::remove_transaction_file(&store, &path).await;

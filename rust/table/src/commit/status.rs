@@ -10,6 +10,8 @@ use pennon_core::{Result, Version};
 
 use super::outcome::CommitStatus;
 use crate::runtime::gather;
+use crate::session::Session;
+use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
 use crate::versions::{TRANSACTIONS, load};
@@ -24,17 +26,34 @@ pub(crate) async fn find_repeated(
     let without_files = newest.manifest.writer_flags.contains(Flags::TRANSACTION_FILE_DISABLED);
     let read = read_version(newest, &mine.uuid).await?;
     let Some(first) = read.or(without_files.then_some(Version(0))) else { return Ok(None) };
-    for version in first.0.saturating_add(1)..=newest.version().0 {
-        let at = Located { version: Version(version), scheme: newest.source().scheme };
-        match load::load(&newest.store, newest.session(), at).await {
-            Ok(snapshot) if load::uuid(&snapshot).await?.as_ref() == Some(&mine.uuid) => {
-                return Ok(Some(snapshot));
-            }
-            Err(error) if !error.is_not_found() => return Err(error),
-            _ => {}
-        }
+    let (store, session) = (&newest.store, newest.session());
+    let mut versions = locate::list(store).await?;
+    versions.retain(|at| at.version > first && at.version <= newest.version());
+    match made_by(store, session, &versions, &mine.uuid).await? {
+        Some(at) => load::load(store, session, at).await.map(Some),
+        None => Ok(None),
     }
-    Ok(None)
+}
+
+/// The first of some versions that a transaction made.
+async fn made_by(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    versions: &[Located],
+    uuid: &str,
+) -> Result<Option<Located>> {
+    let looks = versions.iter().map(|&at| {
+        let look = async move {
+            match load::transaction_uuid(store, session, at).await {
+                Ok(found) => Ok(found.is_some_and(|found| found == uuid).then_some(at)),
+                // Cleaned up since it was listed, or never written to its end.
+                Err(error) if error.is_not_found() || load::is_torn(store, at).await => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        look.boxed()
+    });
+    Ok(gather(looks.collect()).await?.into_iter().flatten().next())
 }
 
 /// Whether a transaction was committed to the table that a version is of.
@@ -43,19 +62,8 @@ pub(crate) async fn status(newest: &Arc<Snapshot>, uuid: &str) -> Result<CommitS
     let read = read_version(newest, uuid).await?.unwrap_or(Version(0));
     let mut versions = locate::list(store).await?;
     versions.retain(|at| at.version > read);
-    let looks = versions.iter().map(|&at| {
-        let look = async move {
-            match load::transaction_uuid(store, session, at).await {
-                Ok(found) => Ok(found.is_some_and(|found| found == uuid).then_some(at.version)),
-                // Cleaned up since it was listed, or never written to its end.
-                Err(error) if error.is_not_found() || load::is_torn(store, at).await => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        look.boxed()
-    });
-    if let Some(version) = gather(looks.collect()).await?.into_iter().flatten().next() {
-        return Ok(CommitStatus::Committed(version));
+    if let Some(at) = made_by(store, session, &versions, uuid).await? {
+        return Ok(CommitStatus::Committed(at.version));
     }
     let expected = (read.0.saturating_add(1)..=newest.version().0).map(Version);
     let has_all = expected.eq(versions.iter().map(|at| at.version).filter(|&at| at <= newest.version()));

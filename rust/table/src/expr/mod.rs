@@ -98,8 +98,8 @@ struct Inner {
     /// Of `columns` those of which nothing but nulls is asked.
     null_tests: Vec<String>,
     physical: Arc<dyn PhysicalExpr>,
-    /// The column, if it is nothing else.
-    column: Option<String>,
+    /// The column, or the member of structs from the column down, if it is nothing else.
+    path: Option<Vec<String>>,
 }
 
 impl Expression {
@@ -195,7 +195,8 @@ impl Expression {
         if predicate {
             expr = match_is_boolean(expr).map_err(fail)?;
         }
-        expr = depth::flatten(times::in_one_unit(expr, &df_schema).map_err(fail)?)?;
+        expr = times::in_one_unit(expr, &df_schema).map_err(fail)?;
+        expr = depth::flatten(overflow::unsigned(expr, &df_schema).map_err(fail)?)?;
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&df_schema))
             .with_query_execution_start_time(Some(crate::runtime::utc_now()))
@@ -210,7 +211,8 @@ impl Expression {
             None => None,
         };
         expr = times::rewrite(expr, &df_schema, &simplifier).map_err(fail)?;
-        if predicate && expr.get_type(df_schema.as_ref()).map_err(fail)? != DataType::Boolean {
+        let data_type = expr.get_type(df_schema.as_ref()).map_err(fail)?;
+        if predicate && !matches!(data_type, DataType::Boolean | DataType::Null) {
             return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
         }
         if let Wanted::Type(data_type) = wanted {
@@ -253,10 +255,7 @@ impl Expression {
         let sql = sql.to_owned();
         let (condition, condition_is_exact) = Condition::of(expr, schema);
         let null_tests = condition::null_tests(expr)?;
-        let column = match expr {
-            Expr::Column(column) => Some(column.name.clone()),
-            _ => None,
-        };
+        let path = path_of(expr);
         let inner = Inner {
             sql,
             columns,
@@ -268,7 +267,7 @@ impl Expression {
             condition_is_exact,
             null_tests,
             physical,
-            column,
+            path,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -283,9 +282,9 @@ impl Expression {
         &self.inner.columns
     }
 
-    /// The column whose values these are, if the expression is nothing but its name.
-    pub(crate) fn as_column(&self) -> Option<&str> {
-        self.inner.column.as_deref()
+    /// The names from a column down to a member of its structs, if the expression is nothing but that.
+    pub(crate) fn path(&self) -> Option<&[String]> {
+        self.inner.path.as_deref()
     }
 
     /// Type of the values.
@@ -371,6 +370,23 @@ impl Expression {
             return Err(Error::invalid_input(format!("The filter {sql} does not return a boolean")));
         };
         Ok(if mask.null_count() == 0 { mask.clone() } else { prep_null_mask_filter(mask) })
+    }
+}
+
+/// Names from a column down, of an expression that is one field.
+fn path_of(expr: &Expr) -> Option<Vec<String>> {
+    match expr {
+        Expr::Column(column) => Some(vec![column.name.clone()]),
+        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
+            let (parent, members) = call.args.split_first()?;
+            let mut path = path_of(parent)?;
+            for member in members {
+                let Expr::Literal(member, _) = member else { return None };
+                path.push(member.try_as_str()??.to_owned());
+            }
+            Some(path)
+        }
+        _ => None,
     }
 }
 

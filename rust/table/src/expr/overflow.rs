@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Result, ScalarValue};
-use datafusion_expr::{BinaryExpr, Expr, Operator};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{self, Literal, NegativeExpr};
 
@@ -29,6 +29,33 @@ pub(super) fn fold(expr: Expr) -> Result<Expr> {
             _ => None,
         };
         Ok(value.map_or_else(|| Transformed::no(node), |value| Transformed::yes(Expr::Literal(value, None))))
+    })
+    .map(|t| t.data)
+}
+
+/// Makes whole numbers unsigned next to unsigned ones of 64 bits, in an expression that was not coerced: coercion makes
+/// decimals of both. A difference stays, since it may be negative.
+pub(super) fn unsigned(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let is_unsigned = |side: &Expr| matches!(side.get_type(schema), Ok(DataType::UInt64));
+    let number = |side: &Expr| match side {
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    let literal = |number| Box::new(Expr::Literal(ScalarValue::UInt64(Some(number)), None));
+    expr.transform_up(|mut node| {
+        if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &mut node
+            && matches!(op, Operator::Plus | Operator::Multiply | Operator::Divide | Operator::Modulo)
+        {
+            if let Some(number) = number(right).filter(|_| is_unsigned(left)) {
+                *right = literal(number);
+                return Ok(Transformed::yes(node));
+            }
+            if let Some(number) = number(left).filter(|_| is_unsigned(right)) {
+                *left = literal(number);
+                return Ok(Transformed::yes(node));
+            }
+        }
+        Ok(Transformed::no(node))
     })
     .map(|t| t.data)
 }
@@ -67,6 +94,17 @@ mod tests {
 
     use super::super::Expression;
     use super::*;
+
+    #[test]
+    fn unsigned_numbers_stay_unsigned() {
+        let schema = Schema::new(vec![arrow_schema::Field::new("u", DataType::UInt64, true)]);
+        let type_of = |sql: &str| Expression::parse(sql, &schema).unwrap().data_type().clone();
+        for sql in ["u + 1", "1 + u", "u % 10", "u / 2", "2 * u + 1", "(u + 1) * 3"] {
+            assert_eq!(type_of(sql), DataType::UInt64, "{sql}");
+        }
+        assert!(matches!(type_of("u - 1"), DataType::Decimal128(..)));
+        assert_eq!(type_of("u * 0.5"), DataType::Float64);
+    }
 
     #[test]
     fn what_overflows_is_an_error() {

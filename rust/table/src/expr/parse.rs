@@ -84,6 +84,7 @@ pub(super) struct Text<'a> {
 impl<'a> Text<'a> {
     /// Errors: `InvalidInput` for what is no token.
     pub(super) fn new(sql: &'a str) -> Result<Self> {
+        let sql = sql.trim_end().strip_suffix(';').unwrap_or(sql);
         let tokens = Tokenizer::new(&PennonDialect, sql)
             .tokenize_with_location()
             .map_err(|e| syntax_error(sql, &e))?;
@@ -123,6 +124,7 @@ impl<'a> Text<'a> {
                 Expr::Cast { data_type: DataType::Timestamp(precision @ None, _), .. } => {
                     *precision = Some(MICROSECONDS);
                 }
+                Expr::Cast { data_type: data_type @ DataType::Binary(_), .. } => *data_type = DataType::Bytea,
                 Expr::CompoundFieldAccess { root, access_chain } => quote_members(root, access_chain),
                 Expr::CompoundIdentifier(path) => {
                     join_pair(path, schema);

@@ -376,44 +376,6 @@ fn numbers_are_cast_to_microseconds() {
 }
 
 #[test]
-fn zero_and_minus_zero_are_equal() {
-    let floats = Float64Array::from(vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(1.0), None]);
-    let g = Float64Array::from(vec![Some(-0.0), Some(-0.0), Some(f64::NAN), Some(0.0), None]);
-    let columns: Vec<(&str, ArrayRef)> = vec![("f", Arc::new(floats)), ("g", Arc::new(g))];
-    let batch =
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
-    for (sql, rows) in [
-        ("f = 0.0", vec![0, 1]),
-        ("f = -0.0", vec![0, 1]),
-        ("0.0 = f", vec![0, 1]),
-        ("f = 0", vec![0, 1]),
-        ("f > 0", vec![2, 3]),
-        ("0 < f", vec![2, 3]),
-        ("f >= 0", vec![0, 1, 2, 3]),
-        ("f < 0", vec![]),
-        ("f <= 0", vec![0, 1]),
-        ("f <> 0", vec![2, 3]),
-        ("f in (0.0)", vec![0, 1]),
-        ("f in (0.0, 1.0, 2.0, 3.0, 5.0)", vec![0, 1, 3]),
-        ("f not in (0.0, 4.0, 2.0, 3.0, 5.0)", vec![2, 3]),
-        ("f = cast('nan' as double)", vec![2]),
-        ("f between 0 and 1", vec![0, 1, 3]),
-        ("f not between 0 and 0.5", vec![2, 3]),
-        ("f is not distinct from 0.0", vec![0, 1]),
-        ("f is distinct from 0.0", vec![2, 3, 4]),
-        ("f + 0 = 0", vec![0, 1]),
-        ("not (f > 0)", vec![0, 1]),
-        ("f = g", vec![0, 1, 2]),
-        ("f > g", vec![3]),
-        ("f <> 1", vec![0, 1, 2]),
-    ] {
-        let mask = Expression::predicate(sql, batch.schema_ref()).unwrap().evaluate_mask(&batch).unwrap();
-        let found: Vec<usize> = mask.values().set_indices().collect();
-        assert_eq!(found, rows, "{sql}");
-    }
-}
-
-#[test]
 fn columns_constants_and_types() {
     let schema = batch().schema();
     let filter = Expression::predicate("st.a > 1 and upper(s) = 'X' or _rowid = 3", &schema).unwrap();

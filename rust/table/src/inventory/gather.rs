@@ -3,20 +3,28 @@
 //! Files are listed before versions are: a file of a version that is committed meanwhile is then either not listed or
 //! mentioned by a version that is read. A manifest that cannot be decoded is not the same as one that was removed: what
 //! it refers to is not known, so nothing may be removed then.
+//!
+//! | a known clone | taken for |
+//! |---|---|
+//! | has versions | a table whose files are kept |
+//! | its directory is listed, or is absent, and there is no manifest in it | gone: nothing is kept for it, with a warning |
+//! | anything else, such as no bucket, no credentials, no network | not reachable: see [`UnreachableClones`] |
+//!
+//! A directory that is absent cannot be told from one on a disk that is not mounted at the moment; a bucket that is absent
+//! can, since listing it is an error, but not from one that was removed for good.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use pennon_core::error::ResultExt;
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::manifest::paths::SEALS;
 use pennon_core::manifest::{IndexMetadata, Timestamp};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::plan::{CleanupPlan, Policy};
-use crate::refs::{self, Branches, Tags};
+use crate::refs::{self, Branches, KnownClone, Tags};
 use crate::runtime::{self, Fault, is_planted};
 use crate::session::{CacheSizes, Session};
 use crate::store::{Durability, ListedFile, Store};
@@ -47,6 +55,17 @@ pub(crate) struct Inventory {
     /// What is wrong with tags, branches or records of clones.
     pub(crate) damaged_references: Vec<Error>,
     pub(crate) warnings: Vec<String>,
+    /// Whether there are clones that could not be read: any file may be one that only they refer to.
+    pub(crate) has_unreachable_clones: bool,
+}
+
+/// What a known clone that cannot be reached means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnreachableClones {
+    /// An error: what the clone refers to may not be removed.
+    Refuse,
+    /// A warning, for those who remove nothing.
+    Warn,
 }
 
 /// A manifest that does not decode.
@@ -64,11 +83,12 @@ pub(crate) type See<'a> = dyn FnMut(&Snapshot, &[IndexMetadata]) + Send + 'a;
 
 /// Reads all of it. `policy` is asked once the versions are listed.
 ///
-/// Errors: `Unsupported` or `Store` for a version that cannot be read, of this table, a branch or a known clone; those
-/// of `policy`.
+/// Errors: `Unsupported` or `Store` for a version that cannot be read, of this table or a branch, and of a known clone
+/// unless those may be unreachable; those of `policy`.
 pub(crate) async fn gather(
     snapshot: &Arc<Snapshot>,
     delete_unverified: bool,
+    unreachable: UnreachableClones,
     policy: impl FnOnce(Timestamp, &[Located]) -> Result<Policy> + Send,
     see: &mut See<'_>,
 ) -> Result<Inventory> {
@@ -117,26 +137,45 @@ pub(crate) async fn gather(
     reader.read(store, &own, &mut take).await?;
 
     reader.others(&main, branch, tree, &mut plan).await?;
-    let mut warnings = Vec::new();
-    for address in clones {
-        let named = || format!("the clone {address}");
-        let clone = Store::open(&address, store.options()).at(named)?;
-        let versions = locate::list(&clone).await.at(named)?;
-        if versions.is_empty() {
-            warnings.push(format!("the clone {address} is not there any more"));
+    let (mut warnings, mut has_unreachable_clones) = (Vec::new(), false);
+    for clone in clones {
+        let KnownClone { address, record } = &clone;
+        match reader.clone(&clone, store, &mut plan).await {
+            Ok(true) => {}
+            Ok(false) => warnings.push(format!(
+                "the clone {address} is not there any more, as {record} has it: files that only it refers to are not kept"
+            )),
+            Err(error) if unreachable == UnreachableClones::Warn => {
+                has_unreachable_clones = true;
+                warnings.push(format!(
+                    "the clone {address}, recorded in {record}, cannot be read, so files that only it may refer to are \
+                     not reported: {error}"
+                ));
+            }
+            Err(error) => {
+                return Err(error.at(format!(
+                    "the clone {address} cannot be read, and nothing is removed that it may refer to (if it is gone for \
+                     good, remove the record of it, {record})"
+                )));
+            }
         }
-        let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
-            let owner = format!("clone {address}, version {}", version.version());
-            plan.keep(owner, &version.manifest, indices);
-        };
-        reader.read(&clone, &versions, &mut keep).await.at(named)?;
-        reader.others(&clone, None, clone.list_below(TREE).await?, &mut plan).await?;
     }
     let tags = tags.into_iter().flat_map(|(at, names)| names.into_iter().map(move |name| (name, at)));
     let tags = tags.collect();
     let damaged = reader.damaged;
     let damaged_references = [damaged_tag, damaged_branch, damaged_clone].into_iter().flatten().collect();
-    Ok(Inventory { plan, files, newest, versions, tags, branches, damaged, damaged_references, warnings })
+    Ok(Inventory {
+        plan,
+        files,
+        newest,
+        versions,
+        tags,
+        branches,
+        damaged,
+        damaged_references,
+        warnings,
+        has_unreachable_clones,
+    })
 }
 
 /// References of one kind, and what is wrong with one of them: none of them is known then. Errors: others than damage.
@@ -206,6 +245,19 @@ impl Reader {
             self.read(&store, &versions, &mut keep).await?;
         }
         Ok(())
+    }
+
+    /// Takes in all versions of a clone and of its branches; `false` if it has none. Errors: those of reaching it.
+    async fn clone(&mut self, clone: &KnownClone, source: &Store, plan: &mut CleanupPlan) -> Result<bool> {
+        let store = Store::open(&clone.address, source.options())?;
+        let versions = locate::list(&store).await?;
+        let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
+            let owner = format!("clone {}, version {}", clone.address, version.version());
+            plan.keep(owner, &version.manifest, indices);
+        };
+        self.read(&store, &versions, &mut keep).await?;
+        self.others(&store, None, store.list_below(TREE).await?, plan).await?;
+        Ok(!versions.is_empty())
     }
 
     /// Reads versions, several at a time, and passes them on. One that was removed since it was listed is left out.

@@ -11,7 +11,7 @@ use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
 use super::divide::{self, FragmentPart};
-use super::{Division, FragmentSlice, JobPlan, Pin, TaskResult, Work};
+use super::{Division, FragmentSlice, JobPlan, NewTable, Pin, TaskResult, Work};
 use crate::commit::CommitStatus;
 use crate::dataset::Dataset;
 use crate::ops::commit::TransactionOptions;
@@ -20,6 +20,7 @@ use crate::ops::merge_insert::MergeResult;
 use crate::ops::merge_insert::parts::MergedPart;
 use crate::ops::verify::{Depth, Report};
 use crate::runtime::gather;
+use crate::session::CommitOptions;
 use crate::write::{WriteMode, WrittenFragments, deletions};
 
 /// What a job did.
@@ -36,12 +37,15 @@ pub struct JobReport {
 }
 
 impl JobPlan {
-    /// Publishes the results of all tasks, or reports on a verification, once: again, with the same results or those of twins, it gives the version that
-    /// the first time made.
+    /// Publishes the results of all tasks, or reports on a verification, once: again, with the same results or those of
+    /// twins, it gives the version that the first time made.
     ///
     /// `dataset` is the table at the pinned version, `None` for a job that makes a table; `properties` are those of the
-    /// transaction. Of twins one counts. Errors:
-    /// `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `NotFound`
+    /// transaction. `options.commit` says how every kind of job commits, with the lock of `dataset` if it has none, and how
+    /// the handle of the report does; what else is in `options` counts for a job that makes or overwrites a table. Of twins
+    /// one counts.
+    ///
+    /// Errors: `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `NotFound`
     /// for files of a task that are gone; `AlreadyExists`; retryable `Conflict` if others changed rows since the pinned
     /// version: [`Self::renew`] then.
     #[instrument(level = "debug", skip_all, fields(table = self.pin.uri, version = %self.pin.version))]
@@ -55,38 +59,52 @@ impl JobPlan {
         if let Work::Scan(_) = &self.work {
             return Err(self.work.wrong_call("be committed"));
         }
-        let uuid = self.pin.uuid.clone();
         let results = self.one_of_each(results)?;
         if let Work::Overwrite(table) = &self.work {
-            let mut all = table.empty.clone();
-            for written in results.into_iter().filter_map(|result| result.written) {
-                all.extend(written)?;
-            }
-            let num_rows = all.rows;
-            let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
-            let options = TransactionOptions { create: table.create, ..options };
-            let config = table.config.clone();
-            let commit =
-                Dataset::commit_new(&self.pin.uri, (all, config), mode, Some(uuid), properties, options);
-            return Ok(JobReport { dataset: commit.await?, num_rows, merged: None, verified: None });
+            return self.commit_table(table, results, properties, options).await;
         }
         let Some(dataset) = dataset else {
             return Err(Error::internal("a job was committed without its table"));
         };
-        let dataset = &self.pin.pinned(dataset)?;
+        let mut dataset = self.pin.pinned(dataset)?;
         if let Work::Verify = &self.work {
-            let mut report = dataset.verify(Depth::Rows).await?;
-            let num_rows = results.iter().map(TaskResult::num_rows).sum();
-            report.findings.extend(results.into_iter().flat_map(|result| result.findings));
-            return Ok(JobReport {
-                dataset: dataset.clone(),
-                num_rows,
-                merged: None,
-                verified: Some(report),
-            });
+            return verified(dataset, results).await;
         }
-        self.check_files(dataset, &results).await?;
-        let mut dataset = dataset.clone();
+        self.check_files(&dataset, &results).await?;
+        let lock = options.commit.lock.or_else(|| dataset.commit_options().lock.clone());
+        dataset.set_commit_options(CommitOptions { lock, ..options.commit });
+        let (num_rows, merged) = self.publish(&mut dataset, results, properties).await?;
+        Ok(JobReport { dataset, num_rows, merged, verified: None })
+    }
+
+    /// Publishes a table, or all of one, that the tasks wrote.
+    async fn commit_table(
+        &self,
+        table: &NewTable,
+        results: Vec<TaskResult>,
+        properties: Metadata,
+        options: TransactionOptions,
+    ) -> Result<JobReport> {
+        let mut all = table.empty.clone();
+        for written in results.into_iter().filter_map(|result| result.written) {
+            all.extend(written)?;
+        }
+        let num_rows = all.rows;
+        let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
+        let options = TransactionOptions { create: table.create, ..options };
+        let (uuid, written) = (Some(self.pin.uuid.clone()), (all, table.config.clone()));
+        let commit = Dataset::commit_new(&self.pin.uri, written, mode, uuid, properties, options);
+        Ok(JobReport { dataset: commit.await?, num_rows, merged: None, verified: None })
+    }
+
+    /// Publishes a change of the table, which moves to the new version: the number of rows, and the same one by one.
+    async fn publish(
+        &self,
+        dataset: &mut Dataset,
+        results: Vec<TaskResult>,
+        properties: Metadata,
+    ) -> Result<(u64, Option<MergeResult>)> {
+        let uuid = self.pin.uuid.clone();
         let mut merged = None;
         let num_rows = match &self.work {
             Work::Append => {
@@ -123,7 +141,7 @@ impl JobPlan {
                 merged.insert(counts).num_rows()
             }
             Work::AddColumns(columns) => {
-                let schema = columns.new_schema(&dataset)?;
+                let schema = columns.new_schema(dataset)?;
                 let mut all = WrittenFragments::of(schema, Vec::new());
                 results
                     .into_iter()
@@ -143,17 +161,8 @@ impl JobPlan {
                 num_rows
             }
             Work::Compact(options) => {
-                let rewrite = |result: TaskResult| {
-                    let original =
-                        result.slices.iter().filter_map(|slice| dataset.manifest().fragment(slice.fragment));
-                    Some(RewriteResult {
-                        read_version: result.version,
-                        original_fragments: original.map(|fragment| fragment.as_ref().clone()).collect(),
-                        new_fragments: result.written?.fragments,
-                    })
-                };
                 let num_rows = results.iter().map(TaskResult::num_rows).sum();
-                let rewrites = results.into_iter().filter_map(rewrite).collect();
+                let rewrites = rewrites(dataset, results);
                 dataset.commit_compaction_once(rewrites, options, uuid, properties).await?;
                 num_rows
             }
@@ -161,7 +170,7 @@ impl JobPlan {
                 return Err(self.work.wrong_call("be committed"));
             }
         };
-        Ok(JobReport { dataset, num_rows, merged, verified: None })
+        Ok((num_rows, merged))
     }
 
     /// Errors: `NotFound` if a file that a task wrote is gone, unless the job is committed: it may be compacted and
@@ -307,6 +316,27 @@ pub(super) fn new_files<'a>(dataset: &Dataset, fragment: &'a Fragment) -> impl I
         let is_same = |old: &DataFile| (&old.path, old.base_id) == (&file.path, file.base_id);
         !old.as_ref().is_some_and(|fragment| fragment.files.iter().any(is_same))
     })
+}
+
+/// The report of a verification: what the tasks found in the data, and what is found without them.
+async fn verified(dataset: Dataset, results: Vec<TaskResult>) -> Result<JobReport> {
+    let mut report = dataset.verify(Depth::Rows).await?;
+    let num_rows = results.iter().map(TaskResult::num_rows).sum();
+    report.findings.extend(results.into_iter().flat_map(|result| result.findings));
+    Ok(JobReport { dataset, num_rows, merged: None, verified: Some(report) })
+}
+
+/// What each task of a compaction rewrote.
+fn rewrites(dataset: &Dataset, results: Vec<TaskResult>) -> Vec<RewriteResult> {
+    let rewrite = |result: TaskResult| {
+        let original = result.slices.iter().filter_map(|slice| dataset.manifest().fragment(slice.fragment));
+        Some(RewriteResult {
+            read_version: result.version,
+            original_fragments: original.map(|fragment| fragment.as_ref().clone()).collect(),
+            new_fragments: result.written?.fragments,
+        })
+    };
+    results.into_iter().filter_map(rewrite).collect()
 }
 
 /// What each task of a merge, or of changes of rows, found and wrote. Errors: `InvalidInput` for other results.

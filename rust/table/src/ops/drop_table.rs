@@ -4,11 +4,12 @@ use pennon_core::{Error, Result};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
+use crate::refs;
 use crate::store::{StorageOptions, Store, shown};
 use crate::versions::locate;
 
 impl Dataset {
-    /// Removes a table with all its versions.
+    /// Removes a table with all its versions and branches.
     ///
     /// Errors: `NotFound` if no version is found there, unless that is to be ignored; whatever else the directory
     /// contains is kept.
@@ -21,6 +22,8 @@ impl Dataset {
         let store = Store::open(uri, storage_options)?;
         if locate::find(&store, None).await?.is_some() {
             if let Some(external) = store.external() {
+                // Main last: as long as it is known, the drop can be repeated.
+                refs::forget_branches(&store).await?;
                 external.store.forget(&external.table).await?;
             }
             return store.delete_all().await.map(drop);

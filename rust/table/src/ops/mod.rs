@@ -46,7 +46,7 @@ use tracing::debug;
 
 use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
-use crate::runtime::Stopwatch;
+use crate::runtime::{self, Backoff, Stopwatch};
 use crate::session::CommitOptions;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedChange;
@@ -75,7 +75,9 @@ pub(crate) async fn publish(
 /// Finds rows of a version, where no predicate in SQL can say which rows a verb is about.
 pub type FindRows = dyn Fn(Dataset) -> BoxFuture<'static, Result<Vec<RowAddress>>> + Send + Sync;
 
-/// Does something that commits on this version and, after retryable conflicts, on the newest one.
+/// Does something that commits on this version and, after retryable conflicts, on the newest one. Between tries it waits
+/// as a commit does that lost a race, and no longer than until the time of the last retry: writers of the same rows would
+/// otherwise do everything again in step.
 ///
 /// Errors: retryable `Conflict` "Too many concurrent writers. ..." after so many retries, or if a conflict comes
 /// after so long a time; any other error of an attempt.
@@ -87,17 +89,23 @@ pub(crate) async fn retrying<T, F: Future<Output = Result<T>>>(
 ) -> Result<T> {
     let started = Stopwatch::start();
     let mut base = dataset.clone();
-    let mut retries = 0;
+    let (mut retries, mut backoff) = (0, Backoff::default());
     loop {
+        let attempted = Stopwatch::start();
         match attempt(base.clone()).await {
             Err(error) if error.is_retryable() => {
-                if retries >= conflict_retries || started.elapsed() > retry_timeout {
+                let elapsed = started.elapsed();
+                if retries >= conflict_retries || elapsed > retry_timeout {
                     return Err(Error::retryable_conflict(format!(
                         "Too many concurrent writers. Attempted {retries} retries. {error}"
                     )));
                 }
                 retries += 1;
-                debug!(retries, %error, "the operation is done again on the newest version");
+                let wait = backoff.next(attempted.elapsed()).min(retry_timeout.saturating_sub(elapsed));
+                debug!(retries, ?wait, %error, "the operation is done again on the newest version");
+                if !wait.is_zero() {
+                    runtime::sleep(wait).await;
+                }
                 base.checkout_latest().await?;
             }
             done => return done,

@@ -1,9 +1,11 @@
 //! Branches: one JSON file each under `_refs/branches`, the commits under `tree/<branch>`.
 //!
 //! The file is written before the first manifest of the branch, and removed before its files: a name is taken by
-//! exactly one of several callers, and a version that a branch is being made of is protected from cleanup.
+//! exactly one of several callers, and a version that a branch is being made of is protected from cleanup. Its entries in an
+//! external manifest store, if there is one, are forgotten last: a deletion that was cut short can be repeated as long as
+//! anything is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -94,7 +96,7 @@ impl Branches {
         Ok(branches)
     }
 
-    /// Removes a branch with its versions and files.
+    /// Removes a branch with its versions and files, or what a deletion that was cut short left of one.
     ///
     /// Errors: `NotFound`; `InvalidInput` for main; `AlreadyExists` if tags or other branches refer to it, or if
     /// this handle is on it.
@@ -107,14 +109,14 @@ impl Branches {
         refuse_links(&store, name)?;
         let found = match read(&store, name).await {
             Ok(found) => Some(found),
-            // A deletion that was cut short leaves files without a name.
+            // A deletion that was cut short leaves files, or entries of a manifest store, without a name.
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
         let Some(found) = found else {
-            return match delete_branch_files(&store, name).await? {
-                0 => Err(missing(name)),
-                _ => Ok(()),
+            return match self.delete_versions(&store, name).await? {
+                false => Err(missing(name)),
+                true => Ok(()),
             };
         };
         let tags = Tags::of(Arc::clone(&self.snapshot), self.durability).list().await?;
@@ -136,7 +138,15 @@ impl Branches {
             return Err(in_use(name, &format!("branches were made from it: {}", children.join(", "))));
         }
         store.delete_durably(&path(name), self.durability).await?;
-        delete_branch_files(&store, name).await.map(drop)
+        self.delete_versions(&store, name).await.map(drop)
+    }
+
+    /// Removes the files of a branch, then its entries in the manifest store; whether there was anything.
+    async fn delete_versions(&self, main: &Store, name: &str) -> Result<bool> {
+        let files = delete_branch_files(main, name).await?;
+        // After the manifests: a reader that finds a manifest without an entry adds the entry.
+        let branch = branch_store(main, self.snapshot.session(), name)?;
+        Ok(forget(&branch).await? || files > 0)
     }
 
     /// Gives a branch other metadata. Errors: `NotFound`.
@@ -211,10 +221,82 @@ pub(crate) fn branch_store(main: &Store, session: &Session, branch: &str) -> Res
     session.store(main, &main.below(&tree(branch)))
 }
 
+/// The error of a version that was not found, or another one where the table is a branch that begins later.
+pub(crate) async fn explain_missing(store: &Store, version: Version, error: Error) -> Error {
+    if !error.is_not_found() || version == Version(0) {
+        return error;
+    }
+    match before_branch(store, version).await {
+        Some(begins_later) => begins_later.with_source(error),
+        None => error,
+    }
+}
+
+/// The error of a version before those of a branch; `None` if the table is no branch, or begins with that version or an
+/// earlier one.
+pub(crate) async fn before_branch(store: &Store, version: Version) -> Option<Error> {
+    let (name, branch) = of_store(store).await?;
+    let (parent, first) = (branch.parent_branch.as_deref().unwrap_or(MAIN), branch.parent_version);
+    (version < first).then(|| {
+        Error::not_found(format!(
+            "There is no version {version} of branch {name}: it begins at version {first} of {parent}, where earlier \
+             versions are"
+        ))
+    })
+}
+
+/// What a table is a branch of, by its address: its name, and its file in the main table. `None` for a table that is no
+/// branch, or cannot be looked up.
+async fn of_store(store: &Store) -> Option<(String, Branch)> {
+    let (address, _) = store.uri().split_once('?').unwrap_or((store.uri(), ""));
+    let address = address.trim_end_matches('/');
+    for (at, before) in address.rmatch_indices("/tree/") {
+        let name = address.get(at + before.len()..)?;
+        let Some(main) = store.above(&tree(name)) else { continue };
+        let Ok(main) = Store::open(&main, store.options()) else { continue };
+        if let Ok(branch) = read(&main, name).await {
+            return Some((name.to_owned(), branch));
+        }
+    }
+    None
+}
+
 /// Refuses a branch behind a symbolic link, of which nothing may be removed. Errors: `Unsupported`.
 pub(crate) fn refuse_links(main: &Store, branch: &str) -> Result<()> {
     let folders = FOLDERS.map(|folder| format!("{}/{folder}", tree(branch)));
     main.refuse_links(folders.iter().map(String::as_str))
+}
+
+/// Forgets the versions of all branches in an external manifest store: those that have a name, and those that only have
+/// files, as after a deletion that was cut short.
+pub(crate) async fn forget_branches(main: &Store) -> Result<()> {
+    if main.external().is_none() {
+        return Ok(());
+    }
+    let (named, files) = futures::try_join!(main.list(BRANCHES), main.list_below("tree"))?;
+    let named = named.iter().filter_map(|file| branch_of(file)).collect::<BTreeSet<_>>();
+    // A segment of a name may be that of a folder: each reading of a path is tried.
+    let with_files = files.iter().filter_map(|file| file.path.strip_prefix("tree/")).flat_map(|path| {
+        path.match_indices('/').filter_map(move |(at, _)| {
+            let (branch, rest) = path.split_at_checked(at)?;
+            let folder = rest.trim_start_matches('/').split('/').next()?;
+            (FOLDERS.contains(&folder) || folder.starts_with("_manifests.")).then(|| branch.to_owned())
+        })
+    });
+    let branches: BTreeSet<String> = named.into_iter().chain(with_files).collect();
+    for branch in branches.iter().filter(|branch| check_branch(branch).is_ok()) {
+        let branch = Store::open(&main.below(&tree(branch)), main.options())?;
+        forget(&branch).await?;
+    }
+    Ok(())
+}
+
+/// Forgets the versions of a branch in its manifest store; whether that had any.
+async fn forget(branch: &Store) -> Result<bool> {
+    let Some(external) = branch.external() else { return Ok(false) };
+    let is_known = external.store.latest(&external.table).await?.is_some();
+    external.store.forget(&external.table).await?;
+    Ok(is_known)
 }
 
 /// Removes what lies in the folders of a branch; the number of files.
@@ -231,8 +313,7 @@ async fn delete_branch_files(main: &Store, branch: &str) -> Result<usize> {
 
 async fn list(main: &Store) -> Result<BTreeMap<String, Branch>> {
     let names = main.list(BRANCHES).await?;
-    let reads = names.iter().filter_map(|name| name.strip_suffix(".json")).map(|name| {
-        let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
+    let reads = names.iter().filter_map(|name| branch_of(name)).map(|name| {
         let read = async move {
             match read(main, &name).await {
                 Ok(branch) => Ok(Some((name, branch))),
@@ -263,6 +344,11 @@ async fn read(main: &Store, name: &str) -> Result<Branch> {
         manifest_size: file.manifest_size,
         metadata: file.metadata,
     })
+}
+
+/// The name of the branch that a file in the folder of branches is of.
+fn branch_of(file: &str) -> Option<String> {
+    Some(percent_decode_str(file.strip_suffix(".json")?).decode_utf8_lossy().into_owned())
 }
 
 fn path(name: &str) -> String {

@@ -24,8 +24,17 @@ pub(crate) async fn remember_clone(store: &Store, path: &str, durability: Durabi
     store.put(&format!("{CLONES}/{}.json", runtime::uuid()), file, durability).await
 }
 
-/// Addresses of the clones that were noted down.
-pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
+/// A clone that was noted down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KnownClone {
+    /// Its address.
+    pub(crate) address: String,
+    /// Full path of the record of it.
+    pub(crate) record: String,
+}
+
+/// The clones that were noted down.
+pub(crate) async fn known_clones(store: &Store) -> Result<Vec<KnownClone>> {
     let names = store.list(CLONES).await?;
     let reads = names.iter().filter(|name| name.ends_with(".json")).map(|name| {
         let read = async move {
@@ -37,8 +46,9 @@ pub(crate) async fn known_clones(store: &Store) -> Result<Vec<String>> {
                     .map_err(|e| Error::corrupt(format!("the clone {:?}: {e}", file.path)).with_source(e))?;
                 Ok(file)
             });
-            let file = file.in_file(|| store.full_path(&path))?;
-            Ok(file.path)
+            let record = store.full_path(&path);
+            let file = file.in_file(|| &record)?;
+            Ok(KnownClone { address: file.path, record })
         };
         read.boxed()
     });

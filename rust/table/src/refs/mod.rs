@@ -18,8 +18,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::branches::{Branch, Branches};
-pub(crate) use self::branches::{branch_store, refuse_links};
-pub(crate) use self::clones::{known_clones, remember_clone};
+pub(crate) use self::branches::{
+    before_branch, branch_store, explain_missing, forget_branches, refuse_links,
+};
+pub(crate) use self::clones::{KnownClone, known_clones, remember_clone};
 pub use self::tags::{Tag, Tags};
 use crate::session::Session;
 use crate::store::Store;

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `env` | clock, ids, randomness and waiting, which a simulation replaces ([`Env`]) |
+//! | `backoff` | how long to wait after losing a race |
 //! | `limits` | how much one operation does at a time |
 //! | `work` | calls in flight, blocking work, threads |
 //! | `computing` | the processors that threads of a session share |
@@ -20,6 +21,7 @@
 
 pub mod env;
 
+mod backoff;
 mod cancel;
 mod computing;
 mod faults;
@@ -32,6 +34,7 @@ mod work;
 
 pub use pennon_datafile::{processors, set_processors};
 
+pub(crate) use self::backoff::Backoff;
 pub(crate) use self::cancel::{CancellationToken, cancellation, check};
 pub(crate) use self::computing::{Computing, waiting};
 pub use self::env::Env;

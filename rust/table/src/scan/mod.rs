@@ -104,6 +104,30 @@ pub enum Projection {
     Expressions(Vec<(String, String)>),
 }
 
+/// What paths of nested fields give.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Members {
+    /// A column each, named like the path.
+    #[default]
+    Apart,
+    /// Structs with the members that were named, in the order of the table.
+    InStructs,
+}
+
+impl std::str::FromStr for Members {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "apart" => Ok(Self::Apart),
+            "in_structs" => Ok(Self::InStructs),
+            _ => Err(Error::invalid_input(format!(
+                "members is {text:?}, expected \"apart\" or \"in_structs\""
+            ))),
+        }
+    }
+}
+
 /// The rows of a result: those for which a predicate over columns of the table and system columns is true.
 #[derive(Debug, Clone)]
 pub enum Filter {

@@ -23,7 +23,7 @@ use super::index_search;
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
-use super::{DEFAULT_BATCH_SIZE, Filter, FragmentSlice, ScanOptions};
+use super::{DEFAULT_BATCH_SIZE, Filter, FragmentSlice, Members, ScanOptions};
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, processors};
 use crate::versions::snapshot::Snapshot;
@@ -130,7 +130,7 @@ impl ScanPlan {
         let filter = filter.filter(|_| constant.is_none());
         let appended = System::appended(options.with_row_id, options.with_row_address);
         let columns = options.columns.as_ref();
-        let form = ValueForm { blobs: options.blobs, json: options.json };
+        let form = ValueForm { blobs: options.blobs, json: options.json, members: Members::Apart };
         let (input, output) = projection::resolve(&snapshot, columns, &appended, filter.as_ref(), form)?;
         if options.include_deleted_rows
             && !output.schema.fields().iter().any(|f| f.name() == System::RowId.name())

@@ -9,9 +9,9 @@ use arrow_select::nullif::nullif;
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
-use super::Projection;
 use super::duplicate_column;
 use super::system_columns::System;
+use super::{Members, Projection};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::json::{self, JsonHandling};
@@ -22,11 +22,13 @@ use crate::versions::snapshot::Snapshot;
 pub(super) struct ValueForm {
     pub(super) blobs: BlobHandling,
     pub(super) json: JsonHandling,
+    pub(super) members: Members,
 }
 
 impl ValueForm {
     /// Of rows whose selection is kept with the snapshot.
-    pub(super) const PLAIN: Self = Self { blobs: BlobHandling::Mixed, json: JsonHandling::Text };
+    pub(super) const PLAIN: Self =
+        Self { blobs: BlobHandling::Mixed, json: JsonHandling::Text, members: Members::Apart };
 }
 
 /// What has to be read: parts of top-level fields, and system columns.
@@ -67,9 +69,23 @@ enum OutputColumn {
     Expression(Expression),
 }
 
+impl OutputColumn {
+    fn nested(at: usize, rest: &[String]) -> Self {
+        if rest.is_empty() { Self::Column(at) } else { Self::Nested(at, rest.to_vec()) }
+    }
+}
+
 /// A column that was asked for.
 enum Asked {
-    Path { name: String, path: Vec<String> },
+    Path {
+        name: String,
+        path: Vec<String>,
+    },
+    /// A top-level field with some of its members.
+    Members {
+        name: String,
+        paths: Vec<Vec<String>>,
+    },
     System(System),
     Expression(String, Expression),
 }
@@ -77,7 +93,7 @@ enum Asked {
 impl Asked {
     fn name(&self) -> &str {
         match self {
-            Self::Path { name, .. } | Self::Expression(name, _) => name,
+            Self::Path { name, .. } | Self::Members { name, .. } | Self::Expression(name, _) => name,
             Self::System(system) => system.name(),
         }
     }
@@ -110,13 +126,14 @@ pub(super) fn resolve(
     filter: Option<&Expression>,
     form: ValueForm,
 ) -> Result<(Input, Output)> {
-    let ValueForm { blobs, json } = form;
+    let ValueForm { blobs, json, members } = form;
     let schema = &*blobs.apply(&snapshot.manifest.schema);
     let mut asked = match columns {
         None => schema.fields.iter().map(|f| top_level(&f.name)).collect(),
-        Some(Projection::Names(names)) => {
-            names.iter().map(|n| named(n, schema)).collect::<Result<Vec<_>>>()?
-        }
+        Some(Projection::Names(names)) => match members {
+            Members::Apart => all_named(names, schema)?,
+            Members::InStructs => by_top_level(all_named(names, schema)?, schema),
+        },
         Some(Projection::Expressions(list)) if list.is_empty() => Vec::new(),
         Some(Projection::Expressions(list)) => {
             let visible = visible_schema(schema);
@@ -144,6 +161,58 @@ pub(super) fn resolve(
 
 fn top_level(name: &str) -> Asked {
     Asked::Path { name: name.to_owned(), path: vec![name.to_owned()] }
+}
+
+/// Columns by name; a star is all of the table.
+fn all_named(names: &[String], schema: &Schema) -> Result<Vec<Asked>> {
+    let mut asked = Vec::with_capacity(names.len());
+    for name in names {
+        if name == "*" && schema.field(name).is_none() {
+            asked.extend(schema.fields.iter().map(|field| top_level(&field.name)));
+        } else {
+            asked.push(named(name, schema)?);
+        }
+    }
+    Ok(asked)
+}
+
+/// The same with parts of a struct in one column, where the first of them was, in the order of the table.
+fn by_top_level(asked: Vec<Asked>, schema: &Schema) -> Vec<Asked> {
+    let mut grouped: Vec<Asked> = Vec::with_capacity(asked.len());
+    for column in asked {
+        let Asked::Path { path, .. } = column else {
+            grouped.push(column);
+            continue;
+        };
+        let Some(top) = path.first().cloned() else { continue };
+        let known = grouped.iter_mut().find_map(|other| match other {
+            Asked::Members { name, paths } if *name == top => Some(paths),
+            _ => None,
+        });
+        match known {
+            Some(paths) => paths.push(path),
+            None => grouped.push(Asked::Members { name: top, paths: vec![path] }),
+        }
+    }
+    for column in &mut grouped {
+        if let Asked::Members { paths, .. } = column {
+            paths.sort_by_cached_key(|path| positions(&schema.fields, path));
+        }
+    }
+    grouped
+}
+
+/// Where the fields on a path are among their siblings.
+fn positions(fields: &[Field], path: &[String]) -> Vec<usize> {
+    let (mut fields, mut found) = (fields, Vec::with_capacity(path.len()));
+    for name in path {
+        let Some((at, field)) = fields.iter().enumerate().find(|(_, field)| field.name == *name) else {
+            break;
+        };
+        found.push(at);
+        fields = &field.children;
+    }
+    found
 }
 
 fn named(name: &str, schema: &Schema) -> Result<Asked> {
@@ -193,6 +262,7 @@ fn input_of(schema: &Schema, asked: &[Asked], filter: Option<&Expression>) -> Re
     for column in asked {
         match column {
             Asked::Path { path, .. } => paths.push(quoted(path)),
+            Asked::Members { paths: members, .. } => paths.extend(members.iter().map(|path| quoted(path))),
             Asked::System(s) => add_system(*s),
             Asked::Expression(..) => {}
         }
@@ -217,26 +287,27 @@ fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot, json: JsonHa
                 let (first, rest) = path.split_first().ok_or_else(|| Error::internal("an empty path"))?;
                 let (at, field) = input.column(first)?;
                 fields.push(nested_field(field, rest, &name)?);
-                columns.push(if rest.is_empty() {
-                    OutputColumn::Column(at)
-                } else {
-                    OutputColumn::Nested(at, rest.to_vec())
-                });
+                columns.push(OutputColumn::nested(at, rest));
+            }
+            Asked::Members { name, .. } => {
+                let (at, field) = input.column(&name)?;
+                fields.push(field.clone());
+                columns.push(OutputColumn::Column(at));
             }
             Asked::System(system) => {
                 fields.push(system.field());
                 columns.push(OutputColumn::Column(input.column(system.name())?.0));
             }
             Asked::Expression(name, expression) => {
-                // JSON by another name is JSON.
-                if json == JsonHandling::Text
-                    && let Some(column) = expression.as_column()
-                    && let (at, field) = input.column(column)?
-                    && json::has_json(field)
-                {
-                    fields.push(field.clone().with_name(name));
-                    columns.push(OutputColumn::Column(at));
-                    continue;
+                // A field by another name is what it was, with its metadata: JSON, an extension type, a blob.
+                if let Some((first, rest)) = expression.path().and_then(<[String]>::split_first) {
+                    let (at, field) = input.column(first)?;
+                    let found = nested_field(field, rest, &name)?;
+                    if json == JsonHandling::Text || !json::has_json(&found) {
+                        fields.push(found);
+                        columns.push(OutputColumn::nested(at, rest));
+                        continue;
+                    }
                 }
                 fields.push(ArrowField::new(name, expression.data_type().clone(), expression.nullable()));
                 columns.push(OutputColumn::Expression(expression));
@@ -286,7 +357,8 @@ impl Input {
     /// Columns of the table and system columns by name. Errors: `InvalidInput` for a name that is neither.
     pub(crate) fn of(snapshot: &Snapshot, names: &[String]) -> Result<Self> {
         let columns = Projection::Names(names.to_vec());
-        let form = ValueForm { blobs: BlobHandling::Written, json: JsonHandling::Stored };
+        let (blobs, json) = (BlobHandling::Written, JsonHandling::Stored);
+        let form = ValueForm { blobs, json, members: Members::Apart };
         Ok(resolve(snapshot, Some(&columns), &[], None, form)?.0)
     }
 

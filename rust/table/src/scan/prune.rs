@@ -27,8 +27,8 @@ use crate::expr::{Condition, Expression, ValueTest};
 #[derive(Debug)]
 pub(super) struct Pruner {
     node: Node,
-    /// Whether some lineage is in data columns.
-    spilled: bool,
+    /// Whether some lineage is column-backed.
+    column_backed: bool,
 }
 
 #[derive(Debug)]
@@ -46,20 +46,20 @@ type Kept = Option<RowRanges>;
 impl Pruner {
     /// What can be used of a filter, if anything.
     pub(super) fn new(filter: &Expression, manifest: &Manifest) -> Option<Self> {
-        let spilled = manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS);
-        node(filter.condition(), &manifest.schema).map(|node| Self { node, spilled })
+        let column_backed = manifest.reader_flags.contains(Flags::LINEAGE_COLUMNS);
+        node(filter.condition(), &manifest.schema).map(|node| Self { node, column_backed })
     }
 
     /// Whether statistics of files are needed.
     pub(super) fn opens_files(&self) -> bool {
-        fn any(node: &Node, spilled: bool) -> bool {
+        fn any(node: &Node, column_backed: bool) -> bool {
             match node {
-                Node::All(parts) | Node::Either(parts) => parts.iter().any(|part| any(part, spilled)),
+                Node::All(parts) | Node::Either(parts) => parts.iter().any(|part| any(part, column_backed)),
                 Node::Stored(..) => true,
-                Node::System(..) => spilled,
+                Node::System(..) => column_backed,
             }
         }
-        any(&self.node, self.spilled)
+        any(&self.node, self.column_backed)
     }
 
     /// The rows of a fragment that may match; `None` if that is all. Blocks on the store.

@@ -29,7 +29,7 @@ use super::read::{read_columns, read_concurrently};
 use super::row_index::row_id_index;
 use super::system_columns::System;
 use super::units::{array_rows, to_u64};
-use super::{JsonHandling, Projection};
+use super::{JsonHandling, Members, Projection};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
 use crate::runtime::{Fault, IN_FLIGHT, is_planted};
@@ -81,6 +81,8 @@ impl FromStr for Missing {
 pub struct TakeOptions {
     /// The columns; all of the table if not given.
     pub columns: Option<Projection>,
+    /// What paths among the columns give.
+    pub members: Members,
     /// Adds `_rowid` at the end.
     pub with_row_id: bool,
     /// Adds `_rowaddr` at the end.
@@ -215,7 +217,7 @@ impl Take {
     fn plan(snapshot: Arc<Snapshot>, options: &TakeOptions) -> Result<Self> {
         let appended = System::appended(options.with_row_id, options.with_row_address);
         let columns = options.columns.as_ref();
-        let form = ValueForm { blobs: options.blobs, json: options.json };
+        let form = ValueForm { blobs: options.blobs, json: options.json, members: options.members };
         let select = || Selection::of(&snapshot, columns, &appended, form).map(Arc::new);
         let is_plain = columns.is_none() && appended.is_empty() && form == ValueForm::PLAIN;
         let columns = if is_plain { whole_rows(&snapshot, select)? } else { select()? };

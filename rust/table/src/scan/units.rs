@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
+pub(super) use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
@@ -157,9 +158,4 @@ pub(super) fn array_rows(rows: &RowRanges) -> Result<usize> {
 /// The length of an array of so many rows. Errors: `InvalidInput` for more than memory can address.
 pub(super) fn array_len(rows: u64) -> Result<usize> {
     usize::try_from(rows).map_err(|_| Error::invalid_input(format!("{rows} rows at once")))
-}
-
-/// Lengths of arrays in 64 bits.
-pub(super) fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

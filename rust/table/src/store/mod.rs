@@ -22,6 +22,9 @@ mod local;
 mod local_sink;
 mod memory;
 mod object;
+mod object_sink;
+#[cfg(test)]
+mod object_tests;
 mod open_files;
 mod options;
 #[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
@@ -51,6 +54,7 @@ use tracing::{Instrument, instrument, warn};
 use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
+use self::object_sink::ObjectSink;
 use self::options::Settings;
 pub use self::options::StorageOptions;
 pub use self::requests::RequestLimits;
@@ -58,7 +62,7 @@ use self::requests::{Client, Requests};
 pub(crate) use self::secrets::{Names, shown};
 #[doc(hidden)]
 pub use self::trace::{DiskChange, DiskTrace};
-pub(crate) use self::types::{ConditionalPuts, FileEnd};
+pub(crate) use self::types::{ConditionalPuts, Created, FileEnd};
 pub use self::types::{Durability, FileInfo, ListedFile, Sink};
 pub use self::upload::Uploads;
 use crate::runtime::{self, IN_FLIGHT, Metrics};
@@ -214,7 +218,7 @@ impl Store {
         }
     }
 
-    /// Whether listing a directory is so cheap, compared with a request, that probing for names does not pay.
+    /// Whether the files are on a local disk.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.backend, Backend::Local(_))
     }
@@ -342,9 +346,19 @@ impl Store {
             Backend::Local(local) if local.is_short(directory) => local.list(directory),
             Backend::Local(local) => local.run(directory, |local, path| local.list(path)).await,
             Backend::Object(object) => {
-                object.list(directory).await.map_err(|e| self.object_error(directory, e))
+                let listed = object.list(directory).await.map_err(|e| self.object_error(directory, e))?;
+                Ok(listed.into_iter().map(|(name, _)| name).collect())
             }
         }
+    }
+
+    /// The same with what an object store says of the files.
+    pub(crate) async fn list_infos(&self, directory: &str) -> Result<Vec<(String, Option<FileInfo>)>> {
+        let Backend::Object(object) = &self.backend else {
+            return Ok(self.list(directory).await?.into_iter().map(|name| (name, None)).collect());
+        };
+        let listed = object.list(directory).await.map_err(|e| self.object_error(directory, e))?;
+        Ok(listed.into_iter().map(|(name, info)| (name, Some(info))).collect())
     }
 
     /// All files below a directory, in no order; none if it is not there. Links are not followed.
@@ -359,23 +373,20 @@ impl Store {
     }
 
     /// The first name in a directory, in lexicographic order, that `accept` takes. On object stores this reads one
-    /// page of the listing when the name is there.
+    /// page of the listing when the name is there, and gives what that page says of the file `also`.
     #[instrument(level = "trace", skip_all, fields(path = self.full_path(directory)))]
     pub async fn list_first<T: Send + 'static>(
         &self,
         directory: &str,
         accept: impl Fn(&str) -> Option<T> + Send + Sync + 'static,
-    ) -> Result<Option<T>> {
-        match &self.backend {
-            Backend::Local(_) => {
-                let mut names = self.list(directory).await?;
-                names.sort_unstable();
-                Ok(names.iter().find_map(|name| accept(name)))
-            }
-            Backend::Object(object) => {
-                object.list_first(directory, accept).await.map_err(|e| self.object_error(directory, e))
-            }
-        }
+        also: Option<&str>,
+    ) -> Result<(Option<T>, Option<FileInfo>)> {
+        let Backend::Object(object) = &self.backend else {
+            let mut names = self.list(directory).await?;
+            names.sort_unstable();
+            return Ok((names.iter().find_map(|name| accept(name)), None));
+        };
+        object.list_first(directory, accept, also).await.map_err(|e| self.object_error(directory, e))
     }
 
     /// Writes a file, replacing one of that name: readers see the old or the new content, never a part.
@@ -445,16 +456,21 @@ impl Store {
     /// After an error the file may have been written all the same.
     #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), bytes = bytes.len()))]
     pub async fn put_if_absent(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<bool> {
-        match &self.backend {
-            Backend::Local(local) => {
-                let cost = durability.cost(bytes.len());
-                let put = move |local: &LocalStore, path: &str| local.put_if_absent(path, &bytes, durability);
-                local.run_sized(path, cost, put).await
-            }
+        Ok(self.create(path, bytes, durability).await? != Created::Taken)
+    }
+
+    /// [`Self::put_if_absent`], and what the store calls the content.
+    pub(crate) async fn create(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<Created> {
+        let local = match &self.backend {
+            Backend::Local(local) => local,
             Backend::Object(object) => {
-                object.put_if_absent(path, bytes).await.map_err(|e| self.object_error(path, e))
+                return object.create(path, bytes).await.map_err(|e| self.object_error(path, e));
             }
-        }
+        };
+        let cost = durability.cost(bytes.len());
+        let put = move |local: &LocalStore, path: &str| local.put_if_absent(path, &bytes, durability);
+        let is_new = local.run_sized(path, cost, put).await?;
+        Ok(if is_new { Created::New { e_tag: None } } else { Created::Taken })
     }
 
     /// Copies a file to another name, replacing one of that name.
@@ -518,18 +534,16 @@ impl Store {
             Backend::Local(_) => {
                 let mut results = HashMap::with_capacity(paths.len());
                 for path in paths {
-                    let deleted = self.delete(&path).await;
-                    results.insert(path, deleted);
+                    results.insert(path.clone(), self.delete(&path).await);
                 }
                 results
             }
             Backend::Object(object) => {
-                let results = object.delete_many(&paths).await;
-                let named = |(path, result): (String, object::StoreResult<()>)| {
-                    let result = result.map_err(|e| self.object_error(&path, e));
-                    (path, result)
+                let results = paths.iter().zip(object.delete_many(&paths).await);
+                let named = |(path, result): (&String, object::StoreResult<()>)| {
+                    (path.clone(), result.map_err(|e| self.object_error(path, e)))
                 };
-                paths.into_iter().zip(results).map(named).collect()
+                results.map(named).collect()
             }
         }
     }
@@ -568,7 +582,7 @@ impl Store {
     pub fn sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
         match &self.backend {
             Backend::Local(local) => local.sink(path, durability),
-            Backend::Object(object) => object.sink(path, self.full_path(path)),
+            Backend::Object(object) => Ok(Box::new(ObjectSink::new(object, path, self.full_path(path)))),
         }
     }
 
@@ -576,8 +590,7 @@ impl Store {
     pub fn replacing_sink(&self, path: &str, durability: Durability) -> Result<Box<dyn Sink>> {
         match &self.backend {
             Backend::Local(local) => local.replacing_sink(path, durability),
-            // An object appears when its upload is complete.
-            Backend::Object(object) => object.sink(path, self.full_path(path)),
+            Backend::Object(_) => self.sink(path, durability),
         }
     }
 

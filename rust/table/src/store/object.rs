@@ -1,7 +1,6 @@
 //! Everything behind an `object_store` client: memory and clouds.
 
-use std::collections::HashSet;
-use std::io::{self, Write};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,41 +9,47 @@ use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    PutPayload,
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, EndSource, VerifyReads};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tracing::{Instrument, trace_span, warn};
 
 use super::types::check_length;
-use super::{Durability, FileEnd, FileInfo, ListedFile, Sink, Uploads};
-use crate::runtime::{self, Metrics, waiting};
+use super::{Created, FileEnd, FileInfo, ListedFile};
+use crate::runtime::{Metrics, waiting};
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
 /// A request asks for so many bytes at most: of more, several at a time come faster.
 const MOST: u64 = 4 << 20;
-/// Size of the parts of a large upload; 10,000 of them are allowed.
-const PART: usize = 16 << 20;
-/// Parts on their way at a time.
-const PARTS_IN_FLIGHT: usize = 4;
+/// What stores and their clients say of a suffix that they do not give.
+const SUFFIX_REFUSED: [&str; 5] = [
+    "416 Range Not Satisfiable",
+    "InvalidRange",
+    "Wanted range starting at",
+    "Range started at",
+    "non-partial response",
+];
+/// Reasons that are given for files whose deletions failed together.
+const MOST_REASONS: usize = 3;
 /// Deletions asked for at a time.
 const LISTED: usize = 1000;
+/// Files of a page of a listing, at least.
+const PAGE: usize = 1000;
 
 pub(super) type StoreResult<T> = Result<T, object_store::Error>;
 
 #[derive(Debug, Clone)]
 pub(super) struct ObjectBackend {
-    store: Arc<dyn ObjectStore>,
+    pub(super) store: Arc<dyn ObjectStore>,
     prefix: Path,
     /// Whether calls return without waiting for anything, so that no runtime is needed.
-    immediate: bool,
+    pub(super) immediate: bool,
     verify_reads: VerifyReads,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl ObjectBackend {
@@ -65,7 +70,7 @@ impl ObjectBackend {
         self.prefix.as_ref()
     }
 
-    fn path(&self, path: &str) -> Path {
+    pub(super) fn path(&self, path: &str) -> Path {
         path.split('/').filter(|part| !part.is_empty()).fold(self.prefix.clone(), |at, part| at.join(part))
     }
 
@@ -116,10 +121,7 @@ impl ObjectBackend {
                 self.metrics.add_read(0);
                 Ok(None)
             }
-            // An empty object has no suffix, and Azure has no suffix requests.
-            Err(object_store::Error::NotFound { path, source }) => {
-                Err(object_store::Error::NotFound { path, source })
-            }
+            Err(error) if !refuses_suffix(&error) => Err(error),
             Err(_) => {
                 self.metrics.add_read(0);
                 let info = file_info(&self.store.head(&path).await?);
@@ -142,10 +144,11 @@ impl ObjectBackend {
         }
     }
 
-    pub(super) async fn list(&self, directory: &str) -> StoreResult<Vec<String>> {
+    pub(super) async fn list(&self, directory: &str) -> StoreResult<Vec<(String, FileInfo)>> {
         self.metrics.add_read(0);
         let listing = self.store.list_with_delimiter(Some(&self.path(directory))).await?;
-        Ok(listing.objects.iter().filter_map(|o| o.location.filename().map(str::to_owned)).collect())
+        let named = |object: &ObjectMeta| Some((object.location.filename()?.to_owned(), file_info(object)));
+        Ok(listing.objects.iter().filter_map(named).collect())
     }
 
     pub(super) async fn list_below(&self, directory: &str) -> StoreResult<Vec<ListedFile>> {
@@ -162,19 +165,28 @@ impl ObjectBackend {
         Ok(found)
     }
 
+    /// The first name that `accept` takes, and what the page of the listing that has it says of the file `also`.
     pub(super) async fn list_first<T>(
         &self,
         directory: &str,
         accept: impl Fn(&str) -> Option<T>,
-    ) -> StoreResult<Option<T>> {
+        also: Option<&str>,
+    ) -> StoreResult<(Option<T>, Option<FileInfo>)> {
         self.metrics.add_read(0);
         let mut listing = self.store.list(Some(&self.path(directory)));
+        let (mut first, mut seen) = (None, 0);
         while let Some(object) = listing.try_next().await? {
-            if let Some(found) = object.location.filename().and_then(&accept) {
-                return Ok(Some(found));
+            let Some(name) = object.location.filename() else { continue };
+            seen += 1;
+            first = first.or_else(|| accept(name));
+            match also {
+                Some(also) if also == name => return Ok((first, Some(file_info(&object)))),
+                Some(also) if name < also && seen < PAGE => {}
+                _ if first.is_some() => break,
+                _ => {}
             }
         }
-        Ok(None)
+        Ok((first, None))
     }
 
     pub(super) async fn put(&self, path: &str, bytes: Bytes) -> StoreResult<()> {
@@ -182,13 +194,13 @@ impl ObjectBackend {
         self.store.put(&self.path(path), PutPayload::from_bytes(bytes)).await.map(drop)
     }
 
-    pub(super) async fn put_if_absent(&self, path: &str, bytes: Bytes) -> StoreResult<bool> {
+    pub(super) async fn create(&self, path: &str, bytes: Bytes) -> StoreResult<Created> {
         self.metrics.add_write(bytes.len());
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         match self.store.put_opts(&self.path(path), PutPayload::from_bytes(bytes), options).await {
-            Ok(_) => Ok(true),
+            Ok(put) => Ok(Created::New { e_tag: put.e_tag }),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
-                Ok(false)
+                Ok(Created::Taken)
             }
             Err(e) => Err(e),
         }
@@ -213,24 +225,20 @@ impl ObjectBackend {
         for _ in locations.chunks(LISTED) {
             self.metrics.add_write(0);
         }
-        let asked = futures::stream::iter(locations.clone().into_iter().map(Ok)).boxed();
+        // Errors come in the order of what was asked, or in that of their paths: here the two are one.
+        let sorted: BTreeSet<Path> = locations.iter().cloned().collect();
+        let asked = futures::stream::iter(sorted.clone().into_iter().map(Ok)).boxed();
         let mut answers = self.store.delete_stream(asked);
-        let (mut deleted, mut errors) = (HashSet::new(), Vec::new());
+        let (mut left, mut errors) = (sorted, Vec::new());
         while let Some(answer) = answers.next().await {
             match answer {
-                Ok(path) => drop(deleted.insert(path)),
-                Err(object_store::Error::NotFound { path, .. }) => drop(deleted.insert(Path::from(path))),
+                Ok(path) => drop(left.remove(&path)),
+                Err(object_store::Error::NotFound { path, .. }) => drop(left.remove(&Path::from(path))),
                 Err(error) => errors.push(error),
             }
         }
-        // A request that failed is one error for all of its files.
-        let mut errors = errors.into_iter();
-        let failed = || object_store::Error::Generic { store: "delete", source: "it was not deleted".into() };
-        let result = |path: &Path| match deleted.contains(path) {
-            true => Ok(()),
-            false => Err(errors.next().unwrap_or_else(failed)),
-        };
-        locations.iter().map(result).collect()
+        let mut failed = errors_by_path(left, errors);
+        locations.iter().map(|path| failed.remove(path).map_or(Ok(()), Err)).collect()
     }
 
     /// Removes files some time, or never.
@@ -295,19 +303,57 @@ impl ObjectBackend {
         };
         wait(self.immediate, try_join_all(files.into_iter().map(open).map(read)))?
     }
+}
 
-    pub(super) fn sink(&self, path: &str, name: String) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(ObjectSink {
-            store: Arc::clone(&self.store),
-            path: self.path(path),
-            name,
-            immediate: self.immediate,
-            metrics: Arc::clone(&self.metrics),
-            buffer: Vec::new(),
-            upload: None,
-            runtime: Handle::try_current().ok().filter(|_| !runtime::is_single_threaded()),
-            parts: Vec::new(),
-        }))
+/// The error of each file that was not deleted. Errors name their file, or come in the order of the files; where there are
+/// fewer than files, requests for many of them failed, and each file has all that was said.
+fn errors_by_path(
+    mut left: BTreeSet<Path>,
+    errors: Vec<object_store::Error>,
+) -> HashMap<Path, object_store::Error> {
+    let mut found = HashMap::with_capacity(left.len());
+    let mut nameless = Vec::new();
+    for error in errors {
+        match named(&error).and_then(|path| left.take(&path)) {
+            Some(path) => drop(found.insert(path, error)),
+            None => nameless.push(error),
+        }
+    }
+    if left.len() == nameless.len() {
+        found.extend(left.into_iter().zip(nameless));
+        return found;
+    }
+    let mut said: Vec<String> = nameless.iter().map(ToString::to_string).collect();
+    said.sort_unstable();
+    said.dedup();
+    said.truncate(MOST_REASONS);
+    let said = if said.is_empty() { "it was not deleted".to_owned() } else { said.join("; ") };
+    let error = || object_store::Error::Generic { store: "delete", source: said.as_str().into() };
+    found.extend(left.into_iter().map(|path| (path, error())));
+    found
+}
+
+/// The file that an error is about, if it says so.
+fn named(error: &object_store::Error) -> Option<Path> {
+    use object_store::Error::{AlreadyExists, PermissionDenied, Precondition, Unauthenticated};
+    match error {
+        PermissionDenied { path, .. } | Unauthenticated { path, .. } => Some(Path::from(path.as_str())),
+        Precondition { path, .. } | AlreadyExists { path, .. } => Some(Path::from(path.as_str())),
+        _ => None,
+    }
+}
+
+/// Whether a store does not give the last bytes of an object for what was asked, and its size has to be known first: an
+/// empty object has no suffix, Azure has no such requests, and some stores answer them with the whole object. `object_store`
+/// has no type for two of these.
+fn refuses_suffix(error: &object_store::Error) -> bool {
+    match error {
+        object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => true,
+        object_store::Error::Generic { source, .. } => {
+            let said = source.to_string();
+            SUFFIX_REFUSED.iter().any(|reason| said.contains(reason))
+        }
+        _ => false,
     }
 }
 
@@ -357,7 +403,7 @@ pub(super) fn error(name: &str, error: object_store::Error) -> Error {
 
 /// Lets a future come to its end without waiting for it: now, if it has nothing to wait for, else on the runtime. Where
 /// there is none it is given up.
-fn detach(immediate: bool, runtime: Option<&Handle>, mut future: BoxFuture<'static, ()>) {
+pub(super) fn detach(immediate: bool, runtime: Option<&Handle>, mut future: BoxFuture<'static, ()>) {
     let current = Handle::try_current().ok();
     let runtime = runtime.or(current.as_ref());
     let _context = runtime.map(Handle::enter);
@@ -371,7 +417,7 @@ fn detach(immediate: bool, runtime: Option<&Handle>, mut future: BoxFuture<'stat
 }
 
 /// Waits on a blocking thread.
-fn wait<T>(immediate: bool, future: impl Future<Output = T>) -> Result<T> {
+pub(super) fn wait<T>(immediate: bool, future: impl Future<Output = T>) -> Result<T> {
     if immediate {
         return Ok(futures::executor::block_on(future));
     }
@@ -425,9 +471,9 @@ struct ObjectSource {
     path: Path,
     name: String,
     size: Option<u64>,
-    immediate: bool,
+    pub(super) immediate: bool,
     verify_reads: VerifyReads,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl ObjectSource {
@@ -484,116 +530,5 @@ impl ByteSource for ObjectSource {
 
     fn verify_reads(&self) -> VerifyReads {
         self.verify_reads
-    }
-}
-
-/// Collects parts and uploads them while the encoder continues; small files are one put.
-struct ObjectSink {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    name: String,
-    immediate: bool,
-    metrics: Arc<Metrics>,
-    buffer: Vec<u8>,
-    upload: Option<Box<dyn MultipartUpload>>,
-    /// The runtime of the thread that began the file, if tasks of their own may run there.
-    runtime: Option<Handle>,
-    parts: Vec<JoinHandle<StoreResult<()>>>,
-}
-
-impl ObjectSink {
-    fn send_part(&mut self) -> Result<()> {
-        let part = PutPayload::from(std::mem::take(&mut self.buffer));
-        let name = self.name.clone();
-        let upload = match &mut self.upload {
-            Some(upload) => upload,
-            none => {
-                let started = wait(self.immediate, self.store.put_multipart(&self.path))?;
-                none.insert(started.map_err(|e| error(&name, e))?)
-            }
-        };
-        self.metrics.add_write(part.content_length());
-        let sent = upload.put_part(part);
-        if self.immediate {
-            return wait(true, sent)?.map_err(|e| error(&name, e));
-        }
-        while self.parts.len() >= PARTS_IN_FLIGHT {
-            let oldest = self.parts.remove(0);
-            Self::arrived(&name, oldest)?;
-        }
-        self.parts.push(Handle::current().spawn(sent));
-        Ok(())
-    }
-
-    fn arrived(name: &str, part: JoinHandle<StoreResult<()>>) -> Result<()> {
-        wait(false, part)?
-            .map_err(|e| Error::store(format!("{name}: an upload was given up")).with_source(e))?
-            .map_err(|e| error(name, e))
-    }
-}
-
-impl Write for ObjectSink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = PART.saturating_sub(self.buffer.len());
-        let (taken, _) = bytes.split_at(bytes.len().min(room));
-        self.buffer.extend_from_slice(taken);
-        if self.buffer.len() >= PART {
-            self.send_part().map_err(io::Error::other)?;
-        }
-        Ok(taken.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Sink for ObjectSink {
-    fn finish_later(mut self: Box<Self>, durability: Durability) -> Result<Uploads> {
-        let Some(runtime) = self.runtime.clone().filter(|_| self.upload.is_none()) else {
-            return self.finish(durability).map(|()| Uploads::default());
-        };
-        let payload = PutPayload::from(std::mem::take(&mut self.buffer));
-        let bytes = payload.content_length();
-        self.metrics.add_write(bytes);
-        let span = trace_span!("put", path = self.name, bytes);
-        let (store, path, name) =
-            (Arc::clone(&self.store), self.path.clone(), std::mem::take(&mut self.name));
-        let put = async move { store.put(&path, payload).await.map(drop).map_err(|e| error(&name, e)) };
-        Ok(Uploads::start(&runtime, put.instrument(span)))
-    }
-
-    fn finish(mut self: Box<Self>, _: Durability) -> Result<()> {
-        if self.upload.is_none() {
-            let payload = PutPayload::from(std::mem::take(&mut self.buffer));
-            self.metrics.add_write(payload.content_length());
-            let span = trace_span!("put", path = self.name, bytes = payload.content_length());
-            let put = wait(self.immediate, self.store.put(&self.path, payload).instrument(span))?;
-            return put.map(drop).map_err(|e| error(&self.name, e));
-        }
-        if !self.buffer.is_empty() {
-            self.send_part()?;
-        }
-        for part in std::mem::take(&mut self.parts) {
-            Self::arrived(&self.name, part)?;
-        }
-        if let Some(upload) = &mut self.upload {
-            wait(self.immediate, upload.complete())?.map_err(|e| error(&self.name, e))?;
-        }
-        self.upload = None;
-        Ok(())
-    }
-}
-
-impl Drop for ObjectSink {
-    fn drop(&mut self) {
-        let Some(mut upload) = self.upload.take() else { return };
-        let name = std::mem::take(&mut self.name);
-        let abort = async move {
-            if let Err(error) = upload.abort().await {
-                warn!(path = name, %error, "an upload that was given up was not aborted: the store keeps its parts");
-            }
-        };
-        detach(self.immediate, self.runtime.as_ref(), abort.boxed());
     }
 }

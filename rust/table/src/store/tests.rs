@@ -67,7 +67,8 @@ async fn files_are_put_found_and_removed() {
         assert_eq!(store.get_tail("d/x", 30).await.unwrap().0, "0123456789");
         assert_eq!(store.get_tail("d/y", 30).await.unwrap(), (Bytes::new(), 0));
         assert_eq!(store.info("d/x").await.unwrap().unwrap().size, 10);
-        let first = store.list_first("d", |name| (name > "x").then(|| name.to_owned())).await.unwrap();
+        let after_x = |name: &str| (name > "x").then(|| name.to_owned());
+        let (first, _) = store.list_first("d", after_x, Some("y")).await.unwrap();
         assert_eq!(first.as_deref(), Some("y"));
         store.delete("d/x").await.unwrap();
         store.delete("d/x").await.unwrap();

@@ -77,6 +77,26 @@ pub struct FileInfo {
     pub changed: Timestamp,
 }
 
+impl FileInfo {
+    /// Whether an object store calls the content otherwise, if both say what they call it. Listings quote e-tags or not.
+    pub(crate) fn has_other_e_tag(&self, stamp: &str) -> bool {
+        let plain = |e_tag: &str| e_tag.trim_start_matches("W/").trim_matches('"').to_owned();
+        self.e_tag.as_deref().is_some_and(|e_tag| plain(e_tag) != plain(stamp))
+    }
+}
+
+/// What became of a file that is written unless there is one of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Created {
+    /// It was written.
+    New {
+        /// What an object store calls the content, if it does.
+        e_tag: Option<String>,
+    },
+    /// There was one.
+    Taken,
+}
+
 /// Whether a store certainly refuses to put a file under a name that is taken, if it is asked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConditionalPuts<'a> {

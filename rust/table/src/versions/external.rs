@@ -15,6 +15,7 @@
 
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::{Error, Result, Version};
+use tracing::warn;
 use uuid::Uuid;
 
 use super::Located;
@@ -63,7 +64,15 @@ pub(crate) async fn complete(
     }
     let done = Entry { path: store.object_path(&path), ..entry };
     external.store.put_if_exists(&external.table, &done).await?;
-    store.delete(&staged).await?;
+    // The version is complete without it.
+    if let Err(error) = store.delete(&staged).await {
+        warn!(
+            path = store.full_path(&staged),
+            version = at.version.0,
+            %error,
+            "the staged manifest of a version was not removed: cleanup will"
+        );
+    }
     Ok(at)
 }
 
@@ -92,5 +101,81 @@ fn parse(store: &Store, entry: &Entry) -> Result<(Located, Option<String>)> {
         None if uuid.is_empty() => Ok((at, None)),
         Some(uuid) if Uuid::try_parse(uuid).is_ok() => Ok((at, Some(format!("{VERSIONS}/{name}")))),
         _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::sync::{Arc, Mutex};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::store::external::ManifestStore;
+
+    /// The entries of one table.
+    #[derive(Debug, Default)]
+    struct Entries(Mutex<BTreeMap<Version, Entry>>);
+
+    #[async_trait]
+    impl ManifestStore for Entries {
+        async fn latest(&self, _: &str) -> Result<Option<Entry>> {
+            Ok(self.0.lock().unwrap().values().next_back().cloned())
+        }
+
+        async fn get(&self, _: &str, version: Version) -> Result<Option<Entry>> {
+            Ok(self.0.lock().unwrap().get(&version).cloned())
+        }
+
+        async fn put_if_absent(&self, _: &str, entry: &Entry) -> Result<bool> {
+            let mut entries = self.0.lock().unwrap();
+            let is_new = !entries.contains_key(&entry.version);
+            entries.entry(entry.version).or_insert_with(|| entry.clone());
+            Ok(is_new)
+        }
+
+        async fn put_if_exists(&self, _: &str, entry: &Entry) -> Result<()> {
+            self.0.lock().unwrap().insert(entry.version, entry.clone());
+            Ok(())
+        }
+
+        async fn remove(&self, _: &str, version: Version) -> Result<()> {
+            self.0.lock().unwrap().remove(&version);
+            Ok(())
+        }
+
+        async fn forget(&self, _: &str) -> Result<()> {
+            self.0.lock().unwrap().clear();
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_staged_manifest_that_cannot_be_removed_does_not_fail_a_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, elsewhere) = (directory.path().join("table"), directory.path().join("elsewhere"));
+        fs::create_dir_all(&root).unwrap();
+        fs::create_dir_all(&elsewhere).unwrap();
+        // Nothing is removed behind a link.
+        std::os::unix::fs::symlink(&elsewhere, root.join(VERSIONS)).unwrap();
+        let store = Store::open(root.to_str().unwrap(), &Default::default()).unwrap();
+        let name = naming::manifest_name(Version(1), NamingScheme::V2);
+        let staged = format!("{VERSIONS}/{name}-{}", Uuid::nil());
+        fs::write(root.join(&staged), "manifest").unwrap();
+        let entries = Arc::new(Entries::default());
+        let external =
+            External { store: Arc::<Entries>::clone(&entries), table: store.object_path("").clone() };
+        let entry = Entry { version: Version(1), path: store.object_path(&staged), size: None, e_tag: None };
+        assert!(entries.put_if_absent("", &entry).await.unwrap());
+
+        let found = newest(&store, &external).await.unwrap().unwrap();
+        assert_eq!(found, Located { version: Version(1), scheme: NamingScheme::V2 });
+        assert_eq!(fs::read_to_string(elsewhere.join(&name)).unwrap(), "manifest");
+        assert!(root.join(&staged).exists(), "it could not be removed");
+        let path = store.object_path(&format!("{VERSIONS}/{name}"));
+        assert_eq!(entries.get("", Version(1)).await.unwrap().unwrap().path, path);
+        assert_eq!(newest(&store, &external).await.unwrap(), Some(found), "again, from the final path");
     }
 }

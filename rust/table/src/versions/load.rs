@@ -11,7 +11,7 @@ use pennon_core::{Error, Result, Version, checksum};
 use tracing::warn;
 
 use super::recent::KnownManifest;
-use super::snapshot::{ManifestSource, Snapshot};
+use super::snapshot::{COMPARED, ManifestSource, Snapshot};
 use super::{Located, locate, missing};
 use super::{TRANSACTIONS, count, external, manifest_path, recent};
 use crate::runtime::blocking;
@@ -53,7 +53,7 @@ pub(crate) async fn load(store: &Arc<Store>, session: &Arc<Session>, at: Located
         if info.size >= recent::SMALLEST
             && let Some(known) = recent().filter(|known| known.info.stamp == info.stamp)
         {
-            let (end, size) = store.get_tail(&path, recent::COMPARED).await?;
+            let (end, size) = store.get_tail(&path, COMPARED).await?;
             if size == known.source.size && known.source.tail.ends_with(&end) {
                 keep(session, store, &known);
                 return Ok(make(&known));
@@ -114,7 +114,7 @@ async fn decode(
     path: String,
     end: FileEnd,
 ) -> Result<(Manifest, ManifestSource)> {
-    let FileEnd { bytes: mut tail, info: FileInfo { size, .. } } = end;
+    let FileEnd { bytes: mut tail, info: FileInfo { size, stamp, .. } } = end;
     let full_path = store.full_path(&path);
     let range = Tail::locate(&tail, size).in_file(|| &full_path)?;
     let tail_start = size.saturating_sub(to_u64(tail.len()));
@@ -163,7 +163,7 @@ async fn decode(
             manifest.version, at.version
         )));
     }
-    Ok((manifest, ManifestSource { path, scheme: at.scheme, size, tail }))
+    Ok((manifest, ManifestSource { path, scheme: at.scheme, size, tail, stamp: stamp.into() }))
 }
 
 /// The uuid of the transaction that made a version, whatever features the version needs; `None` if nothing in the

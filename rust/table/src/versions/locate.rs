@@ -41,14 +41,7 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
         return newest_of(store, &listed(store).await?);
     }
     if !store.is_local() {
-        if !store.lists_in_order() {
-            return newest_of(store, &listed(store).await?);
-        }
-        let first = store.list_first(VERSIONS, located).await?;
-        return match first {
-            Some(Located { scheme: NamingScheme::V2, .. }) | None => Ok(first),
-            Some(_) => newest_of(store, &listed(store).await?),
-        };
+        return Ok(remote(store, None).await?.0);
     }
     let Some(directory) = store.info(VERSIONS).await? else { return Ok(None) };
     if known.is_some() || directory.size > SMALL_DIRECTORY {
@@ -66,6 +59,19 @@ pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option
         newest::listed(store, directory, found);
     }
     Ok(found)
+}
+
+/// The newest version of a table on an object store, and what its listing says of the manifest of another one.
+pub(super) async fn remote(store: &Store, also: Option<&str>) -> Result<(Option<Located>, Option<FileInfo>)> {
+    if store.lists_in_order() {
+        let (first, info) = store.list_first(VERSIONS, located, also).await?;
+        if first.is_none_or(|first| first.scheme == NamingScheme::V2) {
+            return Ok((first, info));
+        }
+    }
+    let listed = store.list_infos(VERSIONS).await?;
+    let info = listed.iter().find(|(name, _)| also == Some(name)).and_then(|(_, info)| info.clone());
+    Ok((newest_of(store, &sorted(listed.iter().map(|(name, _)| name.as_str())))?, info))
 }
 
 /// Whether a version is there and the next one is not.
@@ -150,10 +156,13 @@ pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
 
 /// Versions whose manifests have their names, ascending.
 async fn listed(store: &Store) -> Result<Vec<Located>> {
-    let mut found: Vec<Located> =
-        store.list(VERSIONS).await?.iter().filter_map(|name| located(name)).collect();
+    Ok(sorted(store.list(VERSIONS).await?.iter().map(String::as_str)))
+}
+
+fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Located> {
+    let mut found: Vec<Located> = names.filter_map(located).collect();
     found.sort_unstable_by_key(|l| l.version);
-    Ok(found)
+    found
 }
 
 fn located(name: &str) -> Option<Located> {

@@ -25,8 +25,6 @@ const ENTRIES: usize = 4;
 const BYTES: u64 = 32 << 20;
 /// Files of at least this size are known.
 pub(crate) const SMALLEST: u64 = 64 * 1024;
-/// The end of the file that must be the same.
-pub(crate) const COMPARED: u64 = 16 * 1024;
 
 /// A manifest with what its file was when it was read.
 #[derive(Clone)]
@@ -116,6 +114,8 @@ pub(crate) fn put(store: &Store, known: &KnownManifest) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use bytes::Bytes;
     use pennon_core::Version;
     use pennon_core::file::FileVersion;
@@ -149,8 +149,13 @@ mod tests {
     }
 
     fn known(path: &str, size: u64) -> KnownManifest {
-        let source =
-            ManifestSource { path: path.to_owned(), scheme: NamingScheme::V2, size, tail: Bytes::new() };
+        let source = ManifestSource {
+            path: path.to_owned(),
+            scheme: NamingScheme::V2,
+            size,
+            tail: Bytes::new(),
+            stamp: OnceLock::new(),
+        };
         let changed = Timestamp::default();
         let info = FileInfo { size, e_tag: None, stamp: "1".to_owned(), changed };
         KnownManifest { manifest: Arc::new(manifest()), source: Arc::new(source), info }

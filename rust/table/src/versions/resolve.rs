@@ -41,13 +41,34 @@ pub(crate) async fn find_newest(
     session: &Arc<Session>,
     known: Option<&Arc<Snapshot>>,
 ) -> Result<Newest> {
-    let found = locate::find(store, None).await?.ok_or_else(|| load::not_found(store, VERSIONS))?;
+    let (found, is_replaced) = match known {
+        Some(known) => find_from(known, None).await?,
+        None => (locate::find(store, None).await?, false),
+    };
+    let found = found.ok_or_else(|| load::not_found(store, VERSIONS))?;
     match known {
-        Some(known) if known.located() == found => {
+        Some(known) if known.located() == found && !is_replaced => {
             Ok(Newest { snapshot: Arc::clone(known), corruption: None })
         }
         _ => load::newest(store, session, found).await,
     }
+}
+
+/// The newest version as [`locate::find`] gives it, and whether the manifest of one that was read is another one now.
+pub(crate) async fn find_from(read: &Snapshot, known: Option<Located>) -> Result<(Option<Located>, bool)> {
+    let store = &read.store;
+    if store.is_local() || store.external().is_some() {
+        let (found, is_replaced) = futures::join!(locate::find(store, known), read.is_replaced(None));
+        // A crash of the machine may have torn what was read before.
+        return Ok((found?, is_replaced && !load::is_torn(store, read.located()).await));
+    }
+    let path = read.source().path.as_str();
+    let (found, listed) = locate::remote(store, path.rsplit('/').next()).await?;
+    let is_replaced = match listed {
+        Some(listed) => read.is_replaced(Some(listed)).await,
+        None => false,
+    };
+    Ok((found, is_replaced))
 }
 
 /// The newest version that is not younger than a time. Errors: `InvalidInput` if all are, `NotFound` without versions.

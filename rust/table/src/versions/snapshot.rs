@@ -19,11 +19,15 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{Ahead, FileReader, deletion_file};
 use tokio::sync::OnceCell;
+use tracing::debug;
 
 use super::row_ids::{RowIds, VersionIndex};
 use super::{Located, missing};
 use crate::session::{EntryKind, Session};
-use crate::store::Store;
+use crate::store::{FileInfo, Store};
+
+/// The end of a manifest's file that is compared: the name of its transaction and the time of its commit are in it.
+pub(crate) const COMPARED: u64 = 16 * 1024;
 
 /// Where a manifest came from, and the end of its file.
 #[derive(Debug, Clone)]
@@ -36,6 +40,8 @@ pub(crate) struct ManifestSource {
     pub(crate) size: u64,
     /// The last bytes of the file.
     pub(crate) tail: Bytes,
+    /// The stamp of the file, once it is known to have this content.
+    pub(crate) stamp: OnceLock<String>,
 }
 
 /// Columns that a snapshot has and its version does not: the next change of rows commits them.
@@ -127,6 +133,46 @@ impl Snapshot {
     /// The version and how its manifest is named.
     pub(crate) fn located(&self) -> Located {
         Located { version: self.version(), scheme: self.source.scheme }
+    }
+
+    /// Whether the manifest of this name is another one now: the table, or the branch, was dropped and made again. `listed`:
+    /// what a listing of an object store says of it, which is not asked again then. `false` where that cannot be found out,
+    /// as for a version that was cleaned up.
+    pub(crate) async fn is_replaced(&self, listed: Option<FileInfo>) -> bool {
+        let source = &self.source;
+        let find = async {
+            match (source.stamp.get(), listed) {
+                (_, Some(found)) if found.size != source.size => return Ok(true),
+                (Some(stamp), Some(found)) if !found.has_other_e_tag(stamp) => return Ok(false),
+                (Some(stamp), None) => match self.store.info(&source.path).await? {
+                    Some(found) if found.size != source.size => return Ok(true),
+                    Some(found) if found.stamp != *stamp => {}
+                    _ => return Ok(false),
+                },
+                _ => {}
+            }
+            let Some(found) = self.store.get_end(&source.path, COMPARED, None).await? else {
+                return Ok(false);
+            };
+            let is_same = found.info.size == source.size && source.tail.ends_with(&found.bytes);
+            if is_same {
+                source.stamp.get_or_init(|| found.info.stamp);
+            }
+            Ok::<_, Error>(!is_same)
+        };
+        find.await.unwrap_or_else(|error| {
+            debug!(path = source.path, %error, "whether a manifest was replaced is not known");
+            false
+        })
+    }
+
+    /// The error of a change to a version of which [`Self::is_replaced`] is true.
+    pub(crate) fn replaced(&self) -> Error {
+        Error::conflict(format!(
+            "{} was dropped and made again: its version {} is not the one that was read. Open it again",
+            self.store.uri(),
+            self.version()
+        ))
     }
 
     pub(crate) fn source(&self) -> &Arc<ManifestSource> {

@@ -11,6 +11,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array, make_array, new_nul
 use arrow_select::take::take_record_batch;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, Result};
@@ -180,8 +181,4 @@ pub(super) fn without(file: &DataFile, replaced: &BTreeSet<FieldId>) -> Option<D
     let fields: Arc<[FieldId]> = file.fields.iter().map(keep).collect();
     let any = fields.iter().any(|id| *id != FieldId::TOMBSTONE);
     any.then(|| DataFile { fields, ..file.clone() })
-}
-
-pub(super) fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use futures::StreamExt;
 use pennon_core::file::FileVersion;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, Result};
 use tokio::runtime::Handle;
 
-use super::column_writer::{ColumnWriter, to_u64};
+use super::column_writer::ColumnWriter;
 use super::in_place::{self, RowsInPlace};
 use crate::runtime::{CancellationToken, cancellation, check};
 use crate::scan::BatchStream;

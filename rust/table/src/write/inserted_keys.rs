@@ -5,14 +5,16 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, LargeBinaryArray, UInt64Array};
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, LargeBinaryArray, UInt64Array};
 use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{ArrowError, DataType};
 use pennon_core::transaction::{BloomFilter, KeyFilter, KeySet, key_hash};
 use pennon_core::{Error, FieldId, Result};
+
+use super::floats::canonical_float;
 
 /// Keys that are listed, at most: 128 KiB.
 const LISTED: usize = 16 << 10;
@@ -102,13 +104,10 @@ impl Bytes {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
                 Self::Binary(cast(column, &DataType::LargeBinary)?.as_binary::<i64>().clone())
             }
-            // Who compares values, as Spark does, takes the zeros for one key and all NaN for another.
             t if t.is_floating() => {
-                let values = cast(column, &DataType::Float64)?;
-                let same = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
-                let values: Float64Array = values.as_primitive::<Float64Type>().unary(same);
+                let values = canonical_float(&cast(column, &DataType::Float64)?);
                 let converter = RowConverter::new(vec![SortField::new(DataType::Float64)])?;
-                Self::Rows(converter.convert_columns(&[Arc::new(values) as ArrayRef])?)
+                Self::Rows(converter.convert_columns(&[values])?)
             }
             other => {
                 let converter = RowConverter::new(vec![SortField::new(other.clone())])?;

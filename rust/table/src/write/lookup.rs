@@ -1,20 +1,20 @@
 //! Rows of other data by their keys: what a left join of new columns looks into.
 //!
-//! The rows are held in memory, their keys in a map. Keys are equal if their bytes are: null is equal to null, and zero
-//! to minus zero. Of several rows with one key the last counts.
+//! The rows are held in memory, their keys in a map. Keys are equal if their bytes are: null is equal to null, zero to
+//! minus zero, and any NaN to any other. Of several rows with one key the last counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::interleave::interleave;
 use pennon_core::{Error, Result};
 
 use super::BatchReader;
+use super::floats::canonical_float;
 
 /// Rows by key, held in memory.
 pub(crate) struct Lookup {
@@ -136,20 +136,6 @@ fn plain(keys: &ArrayRef) -> Result<ArrayRef> {
         DataType::Dictionary(_, value) => plain(&to(value)?),
         DataType::Utf8 | DataType::Utf8View => plain(&to(&DataType::LargeUtf8)?),
         DataType::LargeUtf8 | DataType::Binary | DataType::BinaryView => to(&DataType::LargeBinary),
-        DataType::Float16 => Ok(unsigned_zero::<Float16Type>(keys)),
-        DataType::Float32 => Ok(unsigned_zero::<Float32Type>(keys)),
-        DataType::Float64 => Ok(unsigned_zero::<Float64Type>(keys)),
-        _ => Ok(Arc::clone(keys)),
+        _ => Ok(canonical_float(keys)),
     }
-}
-
-/// Zero where there is minus zero.
-fn unsigned_zero<T: ArrowPrimitiveType>(keys: &ArrayRef) -> ArrayRef
-where
-    T::Native: PartialEq + Default,
-{
-    let keys = keys.as_primitive::<T>();
-    let zero = T::Native::default();
-    let fixed: PrimitiveArray<T> = keys.unary(|key| if key == zero { zero } else { key });
-    Arc::new(fixed)
 }

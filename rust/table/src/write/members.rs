@@ -165,8 +165,8 @@ mod tests {
     fn members_that_are_lacking_stay() {
         let field = field(DataType::Struct(members(&["x", "y"])));
         let given = structs(&[("y", [Some(1), Some(2), None, Some(4)])], [true, false, true, false]);
-        let some = [Some(10), Some(20), Some(30), Some(40)];
-        let kept = structs(&[("x", some), ("y", some)], [true, true, false, false]);
+        let tens = [Some(10), Some(20), Some(30), Some(40)];
+        let kept = structs(&[("x", tens), ("y", tens)], [true, true, false, false]);
         let found = complete(&field, &given, Some(&kept)).unwrap();
         let expected = structs(
             &[("x", [Some(10), Some(20), None, None]), ("y", [Some(1), None, None, None])],

@@ -12,6 +12,7 @@
 //! | `in_place` | last-updated-at versions of rows that such columns change, in files of their own |
 //! | `placement` | which root each data file goes to |
 //! | `lookup` | rows of other data by their keys |
+//! | `floats` | floats as keys |
 //! | `deletions` | deletion vectors to deletion files |
 //! | `orphans` | removes files that no version refers to |
 //! | `staged` | a transaction with the files that were written for it: what is committed |
@@ -22,6 +23,7 @@
 pub(crate) mod column_writer;
 pub(crate) mod columns;
 pub(crate) mod deletions;
+mod floats;
 pub(crate) mod fragments;
 pub(crate) mod identified;
 pub(crate) mod in_place;

@@ -16,7 +16,7 @@ use pennon_core::{Result, Version};
 use uuid::Uuid;
 
 use super::in_place::RowsInPlace;
-use super::orphans::remove_file;
+use super::orphans::{remove_file, remove_files};
 use super::placement::Placement;
 use crate::runtime;
 use crate::store::{Store, Uploads};
@@ -143,9 +143,7 @@ impl StagedChange {
     pub(crate) async fn discard(self) {
         // What arrives after it was removed would stay; whether it arrives does not matter any more.
         let _ = self.uploads.arrive().await;
-        for file in &self.files {
-            file.remove().await;
-        }
+        remove_files(self.files.iter().map(|file| (file.store.as_ref(), file.path.as_str()))).await;
     }
 }
 

@@ -8,6 +8,8 @@ use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::{FeedMode, FeedPoint};
 use crate::dataset::Dataset;
+use crate::refs;
+use crate::store::Store;
 use crate::versions::VersionRef;
 use crate::versions::load;
 use crate::versions::missing::cleaned_up;
@@ -65,15 +67,11 @@ impl Window {
             for at in &between {
                 expected = expected.next();
                 if at.version != expected {
-                    return Err(cleaned_up(
-                        expected,
-                        "each version between the ends is needed (mode=\"each\")",
-                    ));
+                    return Err(gap(&end.store, expected).await);
                 }
             }
-            let gap = expected.next();
-            if gap < end.version() {
-                return Err(cleaned_up(gap, "each version between the ends is needed (mode=\"each\")"));
+            if expected.next() < end.version() {
+                return Err(gap(&end.store, expected.next()).await);
             }
         }
         let done = before.as_ref().is_some_and(|before| before.version() == end.version());
@@ -119,6 +117,12 @@ impl Window {
     }
 }
 
+/// The error of a version between the ends that is not there.
+async fn gap(store: &Store, version: Version) -> Error {
+    let why = || cleaned_up(version, "each version between the ends is needed (mode=\"each\")");
+    refs::before_branch(store, version).await.unwrap_or_else(why)
+}
+
 /// The version a point means; `None` for the empty table before the first one.
 async fn find(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Snapshot>>> {
     match point {
@@ -138,7 +142,8 @@ async fn from_time(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Sna
             match locate::list(&dataset.snapshot().store).await?.first() {
                 Some(first) if first.version > Version(1) => {
                     let before = Version(first.version.0 - 1);
-                    Err(cleaned_up(before, "the begin lies before the oldest version that is left"))
+                    let why = || cleaned_up(before, "the begin lies before the oldest version that is left");
+                    Err(refs::before_branch(&dataset.snapshot().store, before).await.unwrap_or_else(why))
                 }
                 _ => Ok(None),
             }

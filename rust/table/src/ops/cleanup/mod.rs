@@ -23,11 +23,11 @@ pub(crate) use auto::after_commit;
 use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, Result, Version};
-use tracing::instrument;
+use tracing::{instrument, warn};
 
 use self::remove::Pace;
 use crate::dataset::Dataset;
-use crate::inventory::{self, Inventory, Policy};
+use crate::inventory::{self, Inventory, Policy, UnreachableClones};
 pub use crate::inventory::{Disposition, Reason};
 use crate::refs;
 use crate::runtime;
@@ -49,9 +49,11 @@ pub struct CleanupOptions {
     pub delete_unverified: bool,
     /// Whether a tagged version that meets the conditions is an error.
     pub error_if_tagged_old_versions: bool,
-    /// Deletions in a second.
+    /// Files deleted in a second, at most; `None`: as many as the store takes. With a limit each file is a request of its
+    /// own: none deletes many.
     pub delete_rate_limit: Option<u64>,
-    /// Deletions at a time.
+    /// Files deleted at a time, at most; `None`: as many as other requests of one operation, and on object stores by
+    /// requests for many files. With a limit each file is a request of its own.
     pub delete_concurrency: Option<u64>,
 }
 
@@ -121,9 +123,13 @@ pub struct CleanupExplanation {
 impl Dataset {
     /// Removes old versions and what only they refer to.
     ///
+    /// A known clone keeps what it refers to. One without a manifest where its record says it is, or without a directory
+    /// there, counts as gone, with a warning in the log: mount the disk of a clone before its source is cleaned up.
+    ///
     /// Errors: `InvalidInput` for a limit of 0 and for tagged versions in the range, unless those are to be left out;
-    /// `Unsupported` for a folder of the table that is a symbolic link; those of reading, if any version of the table, its branches or its known clones cannot be read: nothing is
-    /// removed then.
+    /// `Unsupported` for a folder of the table that is a symbolic link; those of reading, if any version of the table, its
+    /// branches or its known clones cannot be read: nothing is removed then. That of a clone names its record, a file to
+    /// remove if the clone is gone for good.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn cleanup_old_versions(&self, options: &CleanupOptions) -> Result<CleanupStats> {
         run(self.snapshot(), options).await
@@ -152,7 +158,8 @@ async fn look(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Inve
         refs::refuse_links(refs::main_store(snapshot)?.as_ref(), branch)?;
     }
     let policy = |now, versions: &[Located]| policy(options, now, snapshot.version(), versions);
-    let mut found = inventory::gather(snapshot, options.delete_unverified, policy, &mut |_, _| {}).await?;
+    let (delete_unverified, clones) = (options.delete_unverified, UnreachableClones::Refuse);
+    let mut found = inventory::gather(snapshot, delete_unverified, clones, policy, &mut |_, _| {}).await?;
     if !found.damaged.is_empty() {
         // What such a version refers to is not known.
         return Err(found.damaged.swap_remove(0).error);
@@ -177,6 +184,9 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let mut pace = Pace::new(options)?;
     let mut found = look(snapshot, options).await?;
     let store = &snapshot.store;
+    for warning in &found.warnings {
+        warn!(path = store.root(), version = snapshot.version().0, "cleanup: {warning}");
+    }
     let mut stats = CleanupStats::default();
     let planned = found.files.iter().map(|file| found.plan.disposition(file.clone()));
     let planned = planned.filter(|disposition| disposition.reason.removes()).count() as u64;

@@ -10,7 +10,7 @@ use super::gather::{Expected, StoredFile};
 use super::report::{Finding, FindingKind};
 use super::{afresh, blocks, indices};
 use crate::dataset::Dataset;
-use crate::inventory::{self, Inventory, Policy};
+use crate::inventory::{self, Inventory, Policy, UnreachableClones};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 
@@ -21,7 +21,8 @@ pub(crate) async fn of_table(dataset: &Dataset) -> Result<Vec<StoredFile>> {
     let snapshot = &afresh(dataset.snapshot());
     let mut expected = Expected::default();
     let mut see = |version: &Snapshot, indices: &[_]| expected.add(version, indices);
-    let found = inventory::gather(snapshot, false, |_, _| Ok(Policy::keep_all()), &mut see).await?;
+    let policy = |_, _: &[_]| Ok(Policy::keep_all());
+    let found = inventory::gather(snapshot, false, UnreachableClones::Warn, policy, &mut see).await?;
     expected.add(snapshot, &indices(snapshot).await?);
     all(snapshot, &expected, &found)
 }

@@ -36,7 +36,7 @@ pub use self::report::{DamagedPage, Finding, FindingKind, Leftover, Report};
 use tracing::instrument;
 
 use crate::dataset::{Dataset, OpenOptions};
-use crate::inventory::{self, Policy};
+use crate::inventory::{self, Policy, UnreachableClones};
 use crate::runtime;
 use crate::session::{CacheSizes, Session};
 use crate::store::shown;
@@ -81,8 +81,9 @@ impl Dataset {
 
     /// Verifies the table: this version down to its rows, of the others that their files are there.
     ///
-    /// Reads the manifests of all versions, and opens every data and deletion file of this one. Errors: `Unsupported`
-    /// and `Store` for what could not be looked at; damage is reported.
+    /// Reads the manifests of all versions, and opens every data and deletion file of this one. A known clone that cannot be
+    /// read is a note, and files that only it may refer to are no leftovers then. Errors: `Unsupported` and `Store` for what
+    /// of this table could not be looked at; damage is reported.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn verify(&self, depth: Depth) -> Result<Report> {
         let snapshot = &afresh(self.snapshot());
@@ -92,7 +93,8 @@ impl Dataset {
             versions += 1;
             expected.add(version, indices);
         };
-        let found = inventory::gather(snapshot, false, |_, _| Ok(Policy::keep_all()), &mut see).await?;
+        let policy = |_, _: &[_]| Ok(Policy::keep_all());
+        let found = inventory::gather(snapshot, false, UnreachableClones::Warn, policy, &mut see).await?;
         // A version that is not listed, such as one that is being cleaned up, is looked at all the same.
         let indices = indices(snapshot).await?;
         expected.add(snapshot, &indices);
@@ -136,7 +138,7 @@ impl Dataset {
             fragments: count(snapshot.manifest.fragments.len()),
             files: count(facts.len()),
             findings,
-            leftovers: report::leftovers(dispositions),
+            leftovers: report::leftovers(dispositions, found.has_unreachable_clones),
             without_checksums,
             notes,
         })

@@ -166,6 +166,9 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Kinds of files that versions of other tables may refer to, such as clones.
+const OF_VERSIONS: [&str; 4] = ["data", "blob", "deletion", "index"];
+
 /// Files that no version needs, by what they are and why they are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leftover {
@@ -179,9 +182,17 @@ pub struct Leftover {
     pub bytes: u64,
 }
 
-pub(super) fn leftovers(dispositions: impl Iterator<Item = Disposition>) -> Vec<Leftover> {
+/// Counts what no version needs. If others may need files, those that versions refer to are left out.
+pub(super) fn leftovers(
+    dispositions: impl Iterator<Item = Disposition>,
+    others_may_need: bool,
+) -> Vec<Leftover> {
     let mut counted: BTreeMap<(Reason, &'static str), (u64, u64)> = BTreeMap::new();
     for disposition in dispositions {
+        if others_may_need && disposition.reason != Reason::Foreign && OF_VERSIONS.contains(&disposition.kind)
+        {
+            continue;
+        }
         if matches!(
             disposition.reason,
             Reason::Unverified | Reason::Orphan | Reason::Staged | Reason::Foreign

@@ -70,7 +70,7 @@ impl FragmentReader {
         }
     }
 
-    /// The stable ids of all physical rows. Blocks on the store if they are spilled.
+    /// The stable ids of all physical rows. Blocks on the store if they are column-backed.
     pub(crate) fn all_row_ids(&self) -> Result<RowIdSequence> {
         if let Some(LineageSource::Inline(_)) = &self.fragment.row_ids
             && let Some(ids) = self.fragment.row_id_sequence()?
@@ -82,13 +82,13 @@ impl FragmentReader {
         Ok(RowIdSequence::from_slice(&ids))
     }
 
-    /// In which versions all physical rows were made and last changed. Blocks on the store if that is spilled.
+    /// In which versions all physical rows were made and last changed. Blocks on the store if that is column-backed.
     pub(crate) fn all_versions(&self) -> Result<(VersionSequence, VersionSequence)> {
         let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
         Ok((self.all_of(source, FieldId::ROW_CREATED_AT, decode)?, self.last_updated()?))
     }
 
-    /// In which versions a physical row was made and last changed. Blocks on the store if that is spilled.
+    /// In which versions a physical row was made and last changed. Blocks on the store if that is column-backed.
     ///
     /// Errors: `Corrupt` if that is not known of the row.
     pub(crate) fn versions_of(&self, offset: u64) -> Result<(Version, Version)> {
@@ -103,18 +103,18 @@ impl FragmentReader {
         Ok((version_in(System::CreatedAt)?, version_in(System::LastUpdatedAt)?))
     }
 
-    /// The position of a stable id among all physical rows. Blocks on the store if they are spilled.
+    /// The position of a stable id among all physical rows. Blocks on the store if they are column-backed.
     pub(crate) fn position_of(&self, row: RowId) -> Result<Option<u64>> {
         Ok(self.all_row_ids()?.position(row))
     }
 
-    /// In which version each physical row was last changed. Blocks on the store if that is spilled.
+    /// In which version each physical row was last changed. Blocks on the store if that is column-backed.
     pub(crate) fn last_updated(&self) -> Result<VersionSequence> {
         let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
         self.all_of(source, FieldId::ROW_LAST_UPDATED_AT, decode)
     }
 
-    /// Appends in which version each of these physical rows was last changed. Blocks on the store if that is spilled.
+    /// Appends in which version each of these physical rows was last changed. Blocks on the store if that is column-backed.
     pub(crate) fn last_updated_of(&self, rows: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
         let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
         let field = FieldId::ROW_LAST_UPDATED_AT;
@@ -160,13 +160,13 @@ impl FragmentReader {
         self.row_ids.get_or_load(|| self.fragment.row_id_sequence()?.ok_or_else(missing))
     }
 
-    /// What is known of a system column without making it. Blocks on the store if it is spilled.
+    /// What is known of a system column without making it. Blocks on the store if it is column-backed.
     pub(in crate::scan) fn system_values(&self, column: System) -> Result<SystemValues<'_>> {
         let fragment = &self.fragment;
         let stable = self.snapshot.manifest.has_stable_row_ids();
         let versions = |source: &Option<LineageSource>, field| {
             Ok::<_, Error>(match source {
-                Some(LineageSource::Column) if stable => Some(self.spilled_values(field)?),
+                Some(LineageSource::Column) if stable => Some(self.column_backed_values(field)?),
                 Some(_) if stable => None,
                 _ => Some(SystemValues::Constant(VersionSequence::UNRECORDED.0)),
             })
@@ -174,7 +174,7 @@ impl FragmentReader {
         Ok(match column {
             System::RowOffset => SystemValues::Unknown,
             System::RowId if stable => match fragment.row_ids {
-                Some(LineageSource::Column) => self.spilled_values(FieldId::ROW_ID)?,
+                Some(LineageSource::Column) => self.column_backed_values(FieldId::ROW_ID)?,
                 _ => SystemValues::Ids(self.inline_row_ids()?),
             },
             System::RowId | System::RowAddress => SystemValues::From(RowAddress::new(fragment.id, 0).0),
@@ -222,7 +222,7 @@ impl FragmentReader {
         Ok(())
     }
 
-    fn spilled_values(&self, field: FieldId) -> Result<SystemValues<'_>> {
+    fn column_backed_values(&self, field: FieldId) -> Result<SystemValues<'_>> {
         let (at, column) = self.find_lineage_column(field)?;
         let (file, open) = self.file(at)?;
         let found = open.reader.statistics(column).map_err(|e| self.within(file, e))?;
@@ -231,7 +231,7 @@ impl FragmentReader {
         Ok(found.filter(|_| fits).map_or(SystemValues::Unknown, SystemValues::Statistics))
     }
 
-    /// File and column of lineage that was spilled.
+    /// File and column of column-backed lineage.
     fn find_lineage_column(&self, field: FieldId) -> Result<(usize, u32)> {
         let mut files = self.fragment.files.iter().enumerate();
         files.find_map(|(at, file)| Some((at, file.column_of(field)?))).ok_or_else(|| {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray, new_null_array,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
+    new_null_array,
 };
 use arrow_buffer::NullBuffer;
+use arrow_select::nullif::nullif;
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 use pennon_datafile::container::is_packed;
@@ -58,15 +60,26 @@ pub(super) fn combined(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> R
 
 fn combined_structs(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> Result<ArrayRef> {
     let structs = typed(field, parts, |array| array.as_struct_opt())?;
-    let mut nulls: Option<NullBuffer> = None;
+    // As the reference has it, a struct is null where all its parts are.
+    let valid = |array: &StructArray| array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
+    let either = |a: NullBuffer, b: NullBuffer| NullBuffer::new(a.inner() | b.inner());
+    let nulls = structs.iter().map(|(_, array)| valid(array)).reduce(|a, b| Some(either(a?, b?))).flatten();
     let mut columns = Vec::with_capacity(field.children.len());
     for child in &field.children {
         let mut of_child = Vec::new();
         for (part, array) in &structs {
             let mut members = part.children.iter().zip(array.columns());
             if let Some((member, column)) = members.find(|(member, _)| member.id == child.id) {
-                nulls = nulls.or_else(|| array.nulls().cloned());
-                of_child.push((member, Arc::clone(column)));
+                // What is beneath a null struct of one part must not show because another part is there.
+                let hidden = array.nulls().filter(|own| own.null_count() > 0 && nulls.as_ref() != Some(*own));
+                of_child.push((
+                    member,
+                    match hidden {
+                        Some(own) => nullif(column, &BooleanArray::new(!own.inner(), None))
+                            .map_err(|e| unfit(field, &e))?,
+                        None => Arc::clone(column),
+                    },
+                ));
             }
         }
         columns.push(combined(child, &of_child, rows)?);

@@ -192,7 +192,7 @@ impl fmt::Display for NearestOutput {
 }
 
 fn schema_of(snapshot: &Snapshot, taken: &TakeOptions, columns: &[(String, Column)]) -> Result<SchemaRef> {
-    let form = ValueForm { blobs: taken.blobs, json: taken.json };
+    let form = ValueForm { blobs: taken.blobs, json: taken.json, members: taken.members };
     let appended = System::appended(taken.with_row_id, taken.with_row_address);
     let (_, of_table) = resolve(snapshot, taken.columns.as_ref(), &appended, None, form)?;
     let field = |(name, column): &(String, Column)| {

@@ -7,7 +7,7 @@
 //! | `file+sqlite:///path[?db=/path/to/file]` | `sqlite`: a row per version, for file systems without an atomic create |
 //!
 //! A version is committed when its entry is put. The steps around that, and how a reader completes a commit that
-//! was interrupted, are in `commit::external`.
+//! was interrupted, are in `versions::external`.
 
 #[cfg(feature = "aws")]
 mod dynamodb;
