@@ -30,10 +30,11 @@ ELSEWISE = {
     ("pennon/cli/inspect.py", "error"): "one of pennon's that was caught",
     ("pennon/jobs/_run.py", "conflict"): "one of pennon's that was caught",
     ("pyspark_pennon/__init__.py", "AttributeError"): "Python demands it of __getattr__",
+    ("pyspark_pennon/executor.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/executor.py", "typed_error"): "makes one of pennon's of the text that Spark has of it",
     ("pyspark_pennon/executor.py", "value"): "one of pennon's that was caught",
+    ("pyspark_pennon/merge.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/optimize.py", "conflict"): "one of pennon's that was caught",
-    ("pyspark_pennon/write_tasks.py", "typed_error"): "makes one of pennon's of the text that Spark has of it",
 }
 
 
@@ -63,6 +64,7 @@ def is_made_for_spark(file: str, name: str) -> bool:
 
 FOR_SPARK = {
     "invalid": ValueError,
+    "wrong_type": TypeError,
     "mismatch": ValueError,
     "exists": ValueError,
     "missing": ValueError,
