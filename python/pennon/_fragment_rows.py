@@ -55,7 +55,7 @@ class FragmentRows(FragmentState):
 
         Raises
         ------
-        pennon.PositionError
+        pennon.InvalidInputError
             A position is negative or past the end.
 
         Examples

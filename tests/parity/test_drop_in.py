@@ -443,7 +443,7 @@ def test_positions_in_a_fragment_count_rows_that_live(tmp_path: Path) -> None:
                 lambda library: library.dataset(uri).get_fragment(number).open_session(["a"]).take(wanted)  # noqa: B023
             )
             assert ours == theirs
-    with pytest.raises(pennon.PositionError, match="Row 4 is out of range: fragment 1 has 4 rows"):
+    with pytest.raises(pennon.errors.PositionError, match="Row 4 is out of range: fragment 1 has 4 rows"):
         pennon.dataset(uri).get_fragment(1).take([4])
 
 
