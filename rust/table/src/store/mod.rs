@@ -454,12 +454,12 @@ impl Store {
     /// Writes a file unless one of that name exists; `false` if it does. Exactly one of several callers gets `true`.
     ///
     /// After an error the file may have been written all the same.
-    #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), bytes = bytes.len()))]
     pub async fn put_if_absent(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<bool> {
         Ok(self.create(path, bytes, durability).await? != Created::Taken)
     }
 
     /// [`Self::put_if_absent`], and what the store calls the content.
+    #[instrument(name = "put_if_absent", level = "trace", skip_all, fields(path = self.full_path(path), bytes = bytes.len()))]
     pub(crate) async fn create(&self, path: &str, bytes: Bytes, durability: Durability) -> Result<Created> {
         let local = match &self.backend {
             Backend::Local(local) => local,
