@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use pennon_core::apply::{ApplyContext, apply, needed_lineage_columns};
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::naming;
 use pennon_core::manifest::{
     Flags, Fragment, IndexMetadata, Manifest, Timestamp, WriterVersion, write_manifest_file,
@@ -423,8 +424,4 @@ fn writer() -> WriterVersion {
         prerelease: None,
         build_metadata: None,
     }
-}
-
-fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

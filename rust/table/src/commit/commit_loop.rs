@@ -7,12 +7,11 @@ use pennon_core::{Error, ErrorKind, Result};
 use tracing::{Instrument, info_span, warn};
 
 use super::attempt::{self, Basis, Published};
-use super::backoff::Backoff;
 use super::conclude::Look;
 use super::outcome::CommitOutcome;
 use super::progress::Commit;
 use super::{planted, probe, rebase, reconcile};
-use crate::runtime::{self, Counter, Fault, Stopwatch, env, is_planted};
+use crate::runtime::{self, Backoff, Counter, Fault, Stopwatch, env, is_planted};
 use crate::session::{CommitOptions, CreateOptions};
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate, resolve};

@@ -12,7 +12,7 @@
 //! | next manifest from newest manifest and transaction | `pennon_core::apply` (pure) |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
 //! | hold the caller's lock meanwhile, if there is one | `lock` |
-//! | wait before a retry | `backoff` |
+//! | wait before a retry | `runtime::backoff` |
 //! | say how it ended | `conclude`, `outcome` |
 //! | remove the files of a change that was not committed | `commit_loop` |
 //! | corrupt it, for simulators that must find that | `planted` |
@@ -23,7 +23,6 @@
 //! answer to a put is outstanding; staged files are removed only when it found out that the change is not committed.
 
 mod attempt;
-mod backoff;
 pub(crate) mod clone;
 mod commit_loop;
 mod conclude;

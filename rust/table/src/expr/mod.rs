@@ -49,7 +49,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, li
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use long_lists::LongList;
-pub(crate) use nulls::hand_down;
+pub(crate) use nulls::{hand_down, visible};
 use pennon_core::schema::unknown_field;
 use pennon_core::{Error, ErrorKind, Result};
 

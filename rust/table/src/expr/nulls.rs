@@ -36,6 +36,14 @@ pub(crate) fn hand_down(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
     )?))
 }
 
+/// A member of a struct, null where the struct is.
+pub(crate) fn visible(parent: &StructArray, member: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match parent.nulls().filter(|nulls| nulls.null_count() > 0) {
+        Some(nulls) => nullif(member, &BooleanArray::new(!nulls.inner(), None)),
+        None => Ok(Arc::clone(member)),
+    }
+}
+
 /// The type with members of structs that may be null, down to the leaves.
 pub(super) fn allowed(data_type: &DataType) -> DataType {
     let DataType::Struct(members) = data_type else { return data_type.clone() };

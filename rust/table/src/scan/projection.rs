@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
-use arrow_select::nullif::nullif;
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
@@ -13,7 +12,7 @@ use super::duplicate_column;
 use super::system_columns::System;
 use super::{Members, Projection};
 use crate::blobs::BlobHandling;
-use crate::expr::Expression;
+use crate::expr::{Expression, visible};
 use crate::json::{self, JsonHandling};
 use crate::versions::snapshot::Snapshot;
 
@@ -462,7 +461,5 @@ fn child(array: &ArrayRef, name: &str) -> Result<ArrayRef> {
     let missing = || Error::internal(format!("no nested field {name} was read"));
     let parent = array.as_struct_opt().ok_or_else(missing)?;
     let child = parent.column_by_name(name).ok_or_else(missing)?;
-    let Some(nulls) = parent.nulls().filter(|n| n.null_count() > 0) else { return Ok(Arc::clone(child)) };
-    let is_null = BooleanArray::new(!nulls.inner(), None);
-    nullif(child.as_ref(), &is_null).map_err(|e| Error::internal(format!("nested field {name}: {e}")))
+    visible(parent, child).map_err(|e| Error::internal(format!("nested field {name}: {e}")))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use pennon_core::error::ResultExt;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::manifest::{Manifest, Tail};
 use pennon_core::transaction::{Restore, Transaction};
@@ -322,8 +323,4 @@ fn slice(bytes: &Bytes, start: u64, end: u64) -> Option<Bytes> {
     let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
     bytes.get(start..end)?;
     Some(bytes.slice(start..end))
-}
-
-fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, RecordBatch,
-    StructArray, new_null_array,
+    Array, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, RecordBatch, StructArray,
+    new_null_array,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema as ArrowSchema};
-use arrow_select::nullif::nullif;
 use pennon_core::schema::Field;
+
+use crate::expr::visible;
 
 /// Whether values of this type lack members of the field which rows of the table keep.
 pub(crate) fn keeps_members(field: &Field, given: &DataType) -> bool {
@@ -103,8 +104,8 @@ fn list<O: OffsetSizeTrait>(child: &Field, given: &GenericListArray<O>) -> Resul
 fn struct_of(field: &Field, given: &StructArray, kept: Option<&StructArray>) -> Result<ArrayRef, ArrowError> {
     let (mut members, mut columns) = (Vec::new(), Vec::new());
     for child in &field.children {
-        let old = kept.and_then(|kept| visible(kept, &child.name).transpose()).transpose()?;
-        let new = visible(given, &child.name)?;
+        let member = |parent: &StructArray| Some(visible(parent, parent.column_by_name(&child.name)?));
+        let (old, new) = (kept.and_then(member).transpose()?, member(given).transpose()?);
         let column = match (new, old) {
             (Some(new), old) => complete(child, &new, old.as_ref())?,
             (None, Some(old)) => old,
@@ -121,15 +122,6 @@ fn struct_of(field: &Field, given: &StructArray, kept: Option<&StructArray>) -> 
     };
     let rows = given.len();
     Ok(Arc::new(StructArray::try_new_with_length(members.into(), columns, nulls, rows)?))
-}
-
-/// A member, null where its struct is.
-fn visible(parent: &StructArray, name: &str) -> Result<Option<ArrayRef>, ArrowError> {
-    let Some(member) = parent.column_by_name(name) else { return Ok(None) };
-    let Some(nulls) = parent.nulls().filter(|nulls| nulls.null_count() > 0) else {
-        return Ok(Some(Arc::clone(member)));
-    };
-    nullif(member.as_ref(), &BooleanArray::new(!nulls.inner(), None)).map(Some)
 }
 
 /// Valid where one of both is.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
-    new_null_array,
+    Array, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray, new_null_array,
 };
 use arrow_buffer::NullBuffer;
-use arrow_select::nullif::nullif;
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, Result};
 use pennon_datafile::container::is_packed;
+
+use crate::expr::visible;
 
 /// Whether a field is in one file as it is, or not at all.
 pub(super) fn is_indivisible(field: &Field) -> bool {
@@ -71,15 +71,7 @@ fn combined_structs(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> Resu
             let mut members = part.children.iter().zip(array.columns());
             if let Some((member, column)) = members.find(|(member, _)| member.id == child.id) {
                 // What is beneath a null struct of one part must not show because another part is there.
-                let hidden = array.nulls().filter(|own| own.null_count() > 0 && nulls.as_ref() != Some(*own));
-                of_child.push((
-                    member,
-                    match hidden {
-                        Some(own) => nullif(column, &BooleanArray::new(!own.inner(), None))
-                            .map_err(|e| unfit(field, &e))?,
-                        None => Arc::clone(column),
-                    },
-                ));
+                of_child.push((member, visible(array, column).map_err(|e| unfit(field, &e))?));
             }
         }
         columns.push(combined(child, &of_child, rows)?);
