@@ -7,20 +7,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Int64Array, LargeBinaryArray, RecordBatch, StructArray, new_null_array,
+};
+use arrow_schema::{DataType, Field, Schema};
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use object_store::Result;
 use object_store::memory::InMemory;
 use pennon_core::RowId;
+use pennon_core::file::FileVersion;
 use pennon_core::schema::Metadata;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
-use pennon_table::scan::{Filter, FirstRows, Projection, ScanOptions, TakeOptions, TakeRows};
+use pennon_table::scan::{BlobHandling, Filter, FirstRows, Projection, ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
-    Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions, VersionRef,
-    WhenMatched, WriteMode,
+    CreateOptions, Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions,
+    VersionRef, WhenMatched, WriteMode, WriteOptions,
 };
 
 use crate::stores::{Behaving, Behaviour, Request, Verb};
@@ -147,6 +151,43 @@ async fn takes() {
         dataset.take(ids, &TakeOptions::default()).await.unwrap()
     };
     assert_eq!(within(&store, 3, 8, take).await.num_rows(), 3);
+}
+
+/// A table of blobs that have a file each.
+async fn blobs_in_files(uri: &str, blobs: usize) {
+    let bytes = LargeBinaryArray::from_iter_values((0..blobs).map(|at| format!("the bytes of blob {at}")));
+    let bytes: ArrayRef = Arc::new(bytes);
+    let members =
+        vec![Field::new("data", DataType::LargeBinary, true), Field::new("uri", DataType::Utf8, true)];
+    let uris = new_null_array(&DataType::Utf8, blobs);
+    let column = StructArray::new(members.into(), vec![bytes, uris], None);
+    let is_blob = ("ARROW:extension:name".to_owned(), "lance.blob.v2".to_owned());
+    let threshold = |which: &str| (format!("lance-encoding:blob-{which}-size-threshold"), "1".to_owned());
+    let field = Field::new("b", column.data_type().clone(), true)
+        .with_metadata([is_blob, threshold("inline"), threshold("dedicated")].into());
+    let schema = Arc::new(Schema::new(vec![field]));
+    let batch = RecordBatch::try_new(schema, vec![Arc::new(column)]).unwrap();
+    let layout = CreateOptions { file_version: Some(FileVersion::V2_2), ..layout(true) };
+    let options = WriteOptions { create: layout, ..params(WriteMode::Create) };
+    Dataset::write(reader(batch), uri, options).await.unwrap();
+}
+
+/// Blobs in files of their own are asked for at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs() {
+    const BLOBS: usize = 12;
+    let (store, uri) = (Behaving::register("rounds-blobs", Late::default()), "memory://rounds-blobs/table");
+    blobs_in_files(uri, BLOBS).await;
+    let rows = || TakeRows::Positions((0..BLOBS).map(|row| row as u64).collect());
+    let options = TakeOptions { blobs: BlobHandling::Binary, ..TakeOptions::default() };
+    let dataset = open(uri).await;
+    // Descriptors; sizes; bytes.
+    let found = within(&store, 3, 2 * BLOBS + 2, dataset.take(rows(), &options)).await.unwrap();
+    let found = found.column(0).as_binary::<i64>();
+    assert_eq!(found.iter().flatten().map(<[u8]>::len).sum::<usize>(), 12 * 19 + 2);
+    let dataset = open(uri).await;
+    let found = within(&store, 2, BLOBS + 2, dataset.take_blobs("b", rows())).await.unwrap();
+    assert_eq!(found.iter().filter_map(|(_, blob)| Some(blob.as_ref()?.size())).sum::<u64>(), 12 * 19 + 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no more is read of a file of the table than it has bytes, whatever the descriptors say.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, MemorySource, Seal, VerifyReads};
 
 use super::descriptor::{self, Descriptor};
+use crate::runtime::{IN_FLIGHT, each_concurrently, waiting};
 use crate::store::{StorageOptions, Store};
 use crate::versions::snapshot::{Snapshot, missing_is_corrupt};
 
@@ -60,7 +61,7 @@ impl Blob {
 }
 
 /// A file that contains blobs: the data file, one next to it, or one anywhere.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum BlobFile {
     DataFile,
     Separate(u32),
@@ -126,76 +127,110 @@ impl<'a> BlobSources<'a> {
         Ok(Arc::new(array.map_err(|e| Error::corrupt(format!("field {}: {e}", field.name)))?))
     }
 
-    /// The blob that a descriptor describes.
-    pub(crate) fn blob(&mut self, descriptor: &Descriptor) -> Result<Blob> {
-        if descriptor.size == 0 && descriptor.kind != BlobKind::External {
-            return Ok(Blob::in_memory(Bytes::new()));
-        }
-        let (file, range) = self.locate(descriptor)?;
-        let opened = self.opened.get(&file).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
-        Ok(Blob { source: Arc::clone(&opened.source), range })
+    /// The blobs that descriptors describe.
+    pub(crate) fn blobs(&mut self, rows: &[Option<Descriptor>]) -> Result<Vec<Option<Blob>>> {
+        let rows: Vec<Option<&Descriptor>> = rows.iter().map(Option::as_ref).collect();
+        self.open_all(&rows)?;
+        let blob = |descriptor: &Descriptor| {
+            if is_empty(descriptor) {
+                return Ok(Blob::in_memory(Bytes::new()));
+            }
+            let (_, opened, range) = self.locate(descriptor)?;
+            Ok(Blob { source: Arc::clone(&opened.source), range })
+        };
+        rows.into_iter().map(|row| row.map(blob).transpose()).collect()
     }
 
-    /// The bytes of blobs, file by file.
+    /// The bytes of blobs. Where they are in several files on a remote store, these are read at once.
     fn fetch(&mut self, rows: &[Option<&Descriptor>]) -> Result<Vec<Option<Bytes>>> {
+        self.open_all(rows)?;
         let mut found: Vec<Option<Bytes>> = vec![None; rows.len()];
         let mut wanted: HashMap<BlobFile, Vec<(Range<u64>, usize)>> = HashMap::new();
         for (at, (row, slot)) in rows.iter().zip(&mut found).enumerate() {
             let Some(descriptor) = row else { continue };
-            if descriptor.size == 0 && descriptor.kind != BlobKind::External {
+            if is_empty(descriptor) {
                 *slot = Some(Bytes::new());
                 continue;
             }
-            let (file, range) = self.locate(descriptor)?;
+            let (file, _, range) = self.locate(descriptor)?;
             wanted.entry(file).or_default().push((range, at));
         }
-        for (file, mut parts) in wanted {
+        let mut wanted: Vec<_> = wanted.into_iter().collect();
+        for (_, parts) in &mut wanted {
             parts.sort_unstable_by_key(|(range, at)| (range.start, *at));
-            let opened =
-                self.opened.get(&file).ok_or_else(|| Error::internal("a file of blobs is not open"))?;
-            // Blobs that lie over each other would make memory larger than the file.
-            let total = parts.iter().fold(0_u64, |sum, (r, _)| sum.saturating_add(r.end - r.start));
-            if total > opened.size && !matches!(file, BlobFile::Address(_)) {
-                return Err(Error::corrupt(format!(
-                    "{}: {total} bytes of blobs in a file of {} bytes",
-                    opened.source.name(),
-                    opened.size
-                )));
-            }
-            let ranges: Vec<Range<u64>> = parts.iter().map(|(range, _)| range.clone()).collect();
-            let read = opened.source.read(&ranges).map_err(|error| self.snapshot.lost_blocking(error))?;
-            for ((_, at), bytes) in parts.into_iter().zip(read) {
-                if let Some(slot) = found.get_mut(at) {
-                    *slot = Some(bytes);
-                }
+        }
+        let threads = self.readers(wanted.iter().map(|(file, _)| file));
+        let read = waiting(|| each_concurrently(threads, &wanted, |(file, parts)| self.read(file, parts)))?;
+        for ((_, at), bytes) in
+            wanted.into_iter().flat_map(|(_, parts)| parts).zip(read.into_iter().flatten())
+        {
+            if let Some(slot) = found.get_mut(at) {
+                *slot = Some(bytes);
             }
         }
         Ok(found)
     }
 
-    /// The file of a descriptor, opened, and the range of its bytes there.
-    fn locate(&mut self, descriptor: &Descriptor) -> Result<(BlobFile, Range<u64>)> {
-        let file = match descriptor.kind {
+    /// Ranges of an opened file; the row of each is not looked at.
+    fn read(&self, file: &BlobFile, parts: &[(Range<u64>, usize)]) -> Result<Vec<Bytes>> {
+        let opened = self.opened(file)?;
+        // Blobs that lie over each other would make memory larger than the file.
+        let total = parts.iter().fold(0_u64, |sum, (r, _)| sum.saturating_add(r.end - r.start));
+        if total > opened.size && !matches!(file, BlobFile::Address(_)) {
+            return Err(Error::corrupt(format!(
+                "{}: {total} bytes of blobs in a file of {} bytes",
+                opened.source.name(),
+                opened.size
+            )));
+        }
+        let ranges: Vec<Range<u64>> = parts.iter().map(|(range, _)| range.clone()).collect();
+        opened.source.read(&ranges).map_err(|error| self.snapshot.lost_blocking(error))
+    }
+
+    /// Opens the files of descriptors that are not open, at once on a remote store.
+    fn open_all(&mut self, rows: &[Option<&Descriptor>]) -> Result<()> {
+        let rows = rows.iter().flatten().filter(|descriptor| !is_empty(descriptor));
+        let mut files: BTreeSet<BlobFile> =
+            rows.map(|descriptor| self.file(descriptor)).collect::<Result<_>>()?;
+        files.retain(|file| !self.opened.contains_key(file));
+        let files: Vec<BlobFile> = files.into_iter().collect();
+        let opened = waiting(|| each_concurrently(self.readers(&files), &files, |file| self.open(file)))?;
+        self.opened.extend(files.into_iter().zip(opened));
+        Ok(())
+    }
+
+    /// Threads that read these files at a time.
+    fn readers<'f>(&self, files: impl IntoIterator<Item = &'f BlobFile>) -> usize {
+        let may_be_remote = files.into_iter().any(|file| matches!(file, BlobFile::Address(_)));
+        if may_be_remote { IN_FLIGHT } else { self.snapshot.store.readers() }
+    }
+
+    fn file(&self, descriptor: &Descriptor) -> Result<BlobFile> {
+        Ok(match descriptor.kind {
             BlobKind::Inline => BlobFile::DataFile,
             BlobKind::Packed | BlobKind::Dedicated => BlobFile::Separate(descriptor.blob_id),
             BlobKind::External => BlobFile::Address(self.address(descriptor)?),
-        };
-        if !self.opened.contains_key(&file) {
-            let opened = self.open(&file)?;
-            self.opened.insert(file.clone(), opened);
-        }
-        let Some(Opened { source, size }) = self.opened.get(&file) else {
-            return Err(Error::internal("a file of blobs is not open"));
-        };
+        })
+    }
+
+    fn opened(&self, file: &BlobFile) -> Result<&Opened> {
+        self.opened.get(file).ok_or_else(|| Error::internal("a file of blobs is not open"))
+    }
+
+    /// The file of a descriptor, which is open, and the range of its bytes there.
+    fn locate(&self, descriptor: &Descriptor) -> Result<(BlobFile, &Opened, Range<u64>)> {
+        let file = self.file(descriptor)?;
+        let opened = self.opened(&file)?;
         let is_entire_file = descriptor.kind == BlobKind::External && descriptor.size == 0;
         let start = if is_entire_file { 0 } else { descriptor.position };
-        let end = if is_entire_file { Some(*size) } else { start.checked_add(descriptor.size) };
-        match end.filter(|end| end <= size) {
-            Some(end) => Ok((file, start..end)),
+        let end = if is_entire_file { Some(opened.size) } else { start.checked_add(descriptor.size) };
+        match end.filter(|end| *end <= opened.size) {
+            Some(end) => Ok((file, opened, start..end)),
             None => Err(Error::corrupt(format!(
-                "{}: a blob of {} bytes at {start} in a file of {size} bytes",
-                source.name(),
-                descriptor.size
+                "{}: a blob of {} bytes at {start} in a file of {} bytes",
+                opened.source.name(),
+                descriptor.size,
+                opened.size
             ))),
         }
     }
@@ -241,6 +276,11 @@ impl<'a> BlobSources<'a> {
         paths::check_inside(&descriptor.uri).at(|| format!("the blob under base path {}", base.path))?;
         Ok(format!("{}/{}", base.path.trim_end_matches('/'), descriptor.uri))
     }
+}
+
+/// Whether a blob has no bytes, in no file.
+fn is_empty(descriptor: &Descriptor) -> bool {
+    descriptor.size == 0 && descriptor.kind != BlobKind::External
 }
 
 /// A file of blobs, compared with its seal if it has one and all checksums are looked at.

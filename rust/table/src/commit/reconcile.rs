@@ -15,6 +15,7 @@ use crate::runtime::{Fault, gather, is_planted};
 use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, manifest_path};
+use crate::write::staged::StagedChange;
 
 /// A version since the one that was read: what it did. Its manifest is let go, so that many versions take the memory of
 /// their transactions.
@@ -27,20 +28,28 @@ struct Intervening {
     is_own: bool,
 }
 
+/// A version that inserted rows: what to say if one of them has a key that the change inserts too, and the fragments
+/// with these rows.
+struct KeyCheck<'a> {
+    message: String,
+    written: &'a [Fragment],
+}
+
+/// What the versions in between mean for the change.
+#[derive(Default)]
+struct Verdict<'a> {
+    /// Whether one of them changed fragments that the change also has.
+    needs_rebase: bool,
+    key_checks: Vec<KeyCheck<'a>>,
+}
+
 /// Checks the change against every version after `checked` and carries it over to the newest one.
 ///
 /// Gives the version that the same transaction made before, if there is one: that is looked for in all versions before
 /// anything else is said of any of them. `is_last`: whether the change is published next.
 pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<Option<Arc<Snapshot>>> {
     let (newest, checked) = (Arc::clone(&commit.newest), commit.checked);
-    // A crash of the machine took the version that was read, and its numbers of fragments were given out again.
-    let read = Located { version: checked, scheme: newest.source().scheme };
-    if load::is_torn(&newest.store, read).await {
-        let path = newest.store.full_path(&manifest_path(read.version, read.scheme));
-        return Err(Error::corrupt(format!(
-            "{path}: the version that was read is gone, its manifest is torn"
-        )));
-    }
+    ensure_is_there(&newest, checked).await?;
     let known = commit.expected.take();
     let intervening = intervening(&newest, known.as_ref(), checked, &commit.change.transaction.uuid).await;
     if intervening.is_err() && is_planted(Fault::CleanupForgetsPut) {
@@ -55,15 +64,41 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
     }
     // The manifest of the last put is among them, and is somebody else's.
     commit.unanswered = None;
-    let change = &mut commit.change;
-    let mine = &mut change.transaction;
     if let Some(original) = &commit.original_rewrite {
-        mine.operation = Operation::Rewrite(original.clone());
+        commit.change.transaction.operation = Operation::Rewrite(original.clone());
     }
+    let Verdict { needs_rebase, key_checks } = check(&mut commit.change, &intervening).await?;
+    debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
+    carry_over(commit, &newest, needs_rebase).await?;
+    if key_checks.is_empty() || is_planted(Fault::SharedKeysAreOverlooked) {
+        return Ok(None);
+    }
+    check_keys(commit, &newest, &key_checks, is_last).await?;
+    Ok(None)
+}
+
+/// Errors: `Corrupt` if a crash of the machine took the version that was read: its numbers of fragments were given out
+/// again.
+async fn ensure_is_there(newest: &Snapshot, read: Version) -> Result<()> {
+    let read = Located { version: read, scheme: newest.source().scheme };
+    if load::is_torn(&newest.store, read).await {
+        let path = newest.store.full_path(&manifest_path(read.version, read.scheme));
+        return Err(Error::corrupt(format!(
+            "{path}: the version that was read is gone, its manifest is torn"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks the change against each version in turn, and follows its rows through rewrites.
+///
+/// Errors: `Conflict`, retryable or not as the rules say (table format 8.2).
+async fn check<'a>(change: &mut StagedChange, intervening: &'a [Intervening]) -> Result<Verdict<'a>> {
+    let mut verdict = Verdict::default();
+    let mine = &mut change.transaction;
     // Without the rows a delete can only drop fragments.
-    let mut affected = change.affected.take().unwrap_or_default();
-    let (mut needs_rebase, mut key_checks) = (false, Vec::new());
-    for Intervening { version, transaction, snapshot, .. } in &intervening {
+    let affected = change.affected.get_or_insert_default();
+    for Intervening { version, transaction, snapshot, .. } in intervening {
         let version = *version;
         let Some(theirs) = transaction else {
             return Err(Error::retryable_conflict(format!(
@@ -79,7 +114,8 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
             _ if is_planted(Fault::ConflictsAreIgnored) => false,
             Outcome::Rebase => true,
             Outcome::UnlessSharedKey { message, needs_rebase } => {
-                key_checks.push((message, conflict::written_fragments(&theirs.operation)));
+                let written = conflict::written_fragments(&theirs.operation);
+                verdict.key_checks.push(KeyCheck { message, written });
                 needs_rebase
             }
             Outcome::Retryable(message) => return Err(Error::retryable_conflict(message)),
@@ -94,17 +130,24 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
                 "Retryable commit conflict for version {version}: rows that were moved were changed meanwhile"
             )));
         }
-        needs_rebase = true;
+        verdict.needs_rebase = true;
         if let (Operation::Rewrite(rewrite), Some(snapshot)) = (&theirs.operation, snapshot) {
-            rebase::follow(&mut mine.operation, &mut affected, rewrite, snapshot).await?;
+            rebase::follow(&mut mine.operation, affected, rewrite, snapshot).await?;
         }
     }
-    debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
+    Ok(verdict)
+}
+
+/// Makes the change one of the newest version.
+async fn carry_over(commit: &mut Commit<'_>, newest: &Arc<Snapshot>, needs_rebase: bool) -> Result<()> {
     let durability = commit.options.durability;
+    let change = &mut commit.change;
+    let mine = &mut change.transaction;
+    let affected = change.affected.get_or_insert_default();
     let (files, uploads) = match &mut mine.operation {
         Operation::Delete(_) | Operation::Update(_) => {
             let written = match needs_rebase {
-                true => rebase::rows(&newest, &mut mine.operation, &affected, durability).await?,
+                true => rebase::rows(newest, &mut mine.operation, affected, durability).await?,
                 false => Default::default(),
             };
             // They move to the version they were carried over to (table format 1, transaction file).
@@ -113,7 +156,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
         }
         Operation::Rewrite(rewrite) if needs_rebase || commit.original_rewrite.is_some() => {
             let original = commit.original_rewrite.get_or_insert_with(|| rewrite.clone());
-            let (rebased, files, uploads) = rebase::rewrite(&newest, original, durability).await?;
+            let (rebased, files, uploads) = rebase::rewrite(newest, original, durability).await?;
             mine.operation = Operation::Rewrite(rebased);
             (files, uploads)
         }
@@ -124,27 +167,36 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
     };
     change.files.extend(files);
     change.uploads.extend(uploads);
-    change.affected = Some(affected);
-    if key_checks.is_empty() || is_planted(Fault::SharedKeysAreOverlooked) {
-        return Ok(None);
-    }
+    Ok(())
+}
+
+/// Looks for the keys that the change inserts in the rows that others inserted.
+///
+/// Errors: retryable `Conflict` if one is there.
+async fn check_keys(
+    commit: &mut Commit<'_>,
+    newest: &Arc<Snapshot>,
+    checks: &[KeyCheck<'_>],
+    is_last: bool,
+) -> Result<()> {
+    let (change, durability) = (&commit.change, commit.options.durability);
     let is_known = change.columns.is_none() && change.in_place.is_none();
-    let file = (is_known && is_last).then(|| attempt::file_ahead(&newest, &change.transaction)).flatten();
+    let file = (is_known && is_last).then(|| attempt::file_ahead(newest, &change.transaction)).flatten();
     // On its way while keys are read; one that is not written now is written by the attempt.
     let write = async {
         let file = file.as_ref()?;
         probe::create(&newest.store, newest.session(), &file.path, &file.bytes, durability).await.ok()
     };
-    let written: Vec<&[Fragment]> = key_checks.iter().map(|(_, fragments)| *fragments).collect();
+    let written: Vec<&[Fragment]> = checks.iter().map(|check| check.written).collect();
     let (keys, transaction) = (&mut commit.inserted_keys, &change.transaction);
     let (shared, is_written) =
-        futures::join!(keys.shared(&newest, transaction, &written, &change.uploads), write);
+        futures::join!(keys.shared(newest, transaction, &written, &change.uploads), write);
     if let (Some(true), Some(file)) = (is_written, file) {
         commit.note_written_ahead(file);
     }
-    match shared?.and_then(|at| key_checks.into_iter().nth(at)) {
-        Some((message, _)) => Err(Error::retryable_conflict(message)),
-        None => Ok(None),
+    match shared?.and_then(|at| checks.get(at)) {
+        Some(check) => Err(Error::retryable_conflict(check.message.clone())),
+        None => Ok(()),
     }
 }
 

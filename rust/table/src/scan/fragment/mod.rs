@@ -30,7 +30,7 @@ use self::loaded::Loaded;
 pub(crate) use self::prepare::{Needs, NeedsDeletions, open_ahead, prepare};
 use super::units::{array_rows, to_u64};
 use crate::blobs;
-use crate::blobs::descriptor::{self, Descriptor};
+use crate::blobs::descriptor;
 use crate::blobs::read::{Blob, BlobSources};
 use crate::runtime::Counter;
 use crate::session::HeldBytes;
@@ -349,12 +349,11 @@ impl FragmentReader {
         let FieldLocation::File(at) = self.location(&stored) else { return Ok(vec![None; array.len()]) };
         let (file, _) = self.file(at)?;
         let mut sources = BlobSources::new(&self.snapshot, file);
-        let rows = descriptor::rows(&array).map_err(|e| self.within(file, e))?;
-        let blob = |(row, descriptor): (usize, Option<Descriptor>)| {
-            let found = descriptor.filter(|_| !is_null(row));
-            found.map(|d| sources.blob(&d)).transpose().map_err(|e| self.within(file, e))
-        };
-        rows.into_iter().enumerate().map(blob).collect()
+        let mut rows = descriptor::rows(&array).map_err(|e| self.within(file, e))?;
+        for (row, descriptor) in rows.iter_mut().enumerate() {
+            descriptor.take_if(|_| is_null(row));
+        }
+        sources.blobs(&rows).map_err(|e| self.within(file, e))
     }
 
     /// A file that has these rows.
