@@ -8,8 +8,9 @@ copy of its own and answers from them. `warm` searches with a handle that search
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,35 +103,51 @@ def of_table(root: Path, rows: int, group: str) -> Iterator[Case]:
         }
         yield Case(group, f"the first 10 rows by {column}", tops, repeat=3)
 
-    def compacted(side: str) -> int:
-        with tempfile.TemporaryDirectory(dir=root) as directory:
-            copy = linked(copies[side], Path(directory) / "t")
-            opened(side, copy).optimize.compact_files(target_rows_per_fragment=2 * rows)
-            return opened(side, copy).count_rows("c = 42 and k < 1000")
+    what = "build BITMAP of v, of which each row has its own"
+    unique = {side: lambda copy, s=side: opened(s, copy).create_scalar_index("v", "BITMAP") for side in MODULES}
 
-    yield Case(group, "compaction to one fragment", {side: lambda s=side: compacted(s) for side in MODULES})
-    yield from updates(root, rows, uri, copies, group)
+    def indexed_rows(side: str, copy: str) -> tuple[int, int]:
+        table = opened(side, copy)
+        return table.stats.index_stats("v_idx")["num_indexed_rows"], table.count_rows(f"v < {rows // 1000}")
+
+    prepare = copy_of(root, dict.fromkeys(MODULES, uri))
+    yield Case(group, what, unique, prepare=prepare, answer=indexed_rows)
+    yield from changes(root, rows, {"three indices": copies, "no index": dict.fromkeys(MODULES, uri)}, group)
 
 
-def updates(root: Path, rows: int, plain: str, indexed: dict[str, str], group: str) -> Iterator[Case]:
-    """Of a hundredth of the rows, in an indexed column; which rows these are no index knows."""
+def copy_of(root: Path, uris: dict[str, str]) -> Callable[[str], str]:
+    """Makes a copy of the table of a side, and removes the one before."""
+    last: dict[str, Path] = {}
 
-    copies: dict[str, str] = {}
+    def copy(side: str) -> str:
+        if side in last:
+            shutil.rmtree(last[side])
+        last[side] = Path(tempfile.mkdtemp(dir=root))
+        return linked(uris[side], last[side])
+
+    return copy
+
+
+def changes(root: Path, rows: int, tables: dict[str, dict[str, str]], group: str) -> Iterator[Case]:
+    """Of tables with and without indices: these bear what indices cost."""
+
+    def compact(side: str, uri: str) -> None:
+        opened(side, uri).optimize.compact_files(target_rows_per_fragment=2 * rows)
 
     def update(side: str, uri: str) -> None:
-        copies[side] = linked(uri, Path(tempfile.mkdtemp(dir=root)))
-        opened(side, copies[side]).update({"c": "(c + 7) % 100"}, where=f"v < {rows / 200}")
+        """In an indexed column; which rows these are no index knows."""
+        opened(side, uri).update({"c": "(c + 7) % 100"}, where=f"v < {rows / 200}")
 
-    def answer(side: str) -> tuple[int, int, list[int]]:
-        table = opened(side, copies[side])
+    def answer(side: str, uri: str) -> tuple[int, int, list[int]]:
+        table = opened(side, uri)
         moved = found(table, f"c = 42 and k < {rows // 100}")
         return len(moved), table.count_rows("c = 42"), moved
 
-    what = "update of 1 % of the rows"
-    tables = {"three indices": indexed, "no index": dict.fromkeys(MODULES, plain)}
-    for name, uris in tables.items():
-        sides = {side: lambda s=side, u=uris: update(s, u[s]) for side in MODULES}
-        yield Case(group, f"{what}, {name}", sides, answer=answer)
+    actions = {"compaction to one fragment": compact, "update of 1 % of the rows": update}
+    for what, action in actions.items():
+        for name, uris in tables.items():
+            sides = {side: lambda uri, s=side, a=action: a(s, uri) for side in MODULES}
+            yield Case(group, f"{what}, {name}", sides, prepare=copy_of(root, uris), answer=answer)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.protobuf import write_varint
 
 
 def rows(count: int, start: int = 0) -> pa.Table:
@@ -16,8 +17,9 @@ def rows(count: int, start: int = 0) -> pa.Table:
 
 
 def sound(uri: str | Path) -> None:
-    report = pennon.verify(uri)
-    assert report.ok, str(report)
+    for data in (False, True):
+        report = pennon.verify(uri, data=data)
+        assert report.ok, str(report)
     assert [left for left in report.leftovers if left.reason != "unverified"] == []
     pennon.dataset(str(uri)).validate()
 
@@ -88,3 +90,63 @@ def test_a_life_with_pennon(tmp_path: Path) -> None:
     table.restore()
     sound(uri)
     sound(tmp_path / "shallow")
+
+
+def with_other_value(path: Path, before: bytes, after: bytes) -> None:
+    """Another value of as many bytes in the last place of a file that has the first."""
+    content = bytearray(path.read_bytes())
+    at = content.rindex(before)
+    content[at : at + len(before)] = after
+    path.write_bytes(content)
+
+
+def manifest(root: Path, version: int) -> Path:
+    return root / "_versions" / f"{2**64 - 1 - version:020}.manifest"
+
+
+def data_file(root: Path, version: int, fragment: int) -> Path:
+    fragments = pennon.dataset(root, version=version).get_fragments()
+    return root / "data" / fragments[fragment].metadata.files[0].path
+
+
+@pytest.fixture
+def old_versions(tmp_path: Path) -> Path:
+    """Of the reference, without checksums; each version but the last has files that later ones do not have."""
+    root = tmp_path / "table"
+    table = lance.write_dataset(rows(1000), root, enable_stable_row_ids=True)
+    table.delete("id = 777")
+    table.delete("id = 778")
+    table.insert(rows(100, 2000))
+    table.optimize.compact_files()
+    assert pennon.verify(root, data=True).ok
+    return root
+
+
+def test_deletions_that_an_older_version_does_not_fit(old_versions: Path) -> None:
+    (deletions,) = (old_versions / "_deletions").glob("0-1-*")
+    with_other_value(deletions, (777).to_bytes(4, "little"), (7777).to_bytes(4, "little"))
+    with pytest.raises(pennon.CorruptError):
+        pennon.dataset(old_versions, version=2).to_table()
+    assert pennon.verify(old_versions).ok
+    (found,) = pennon.verify(old_versions, data=True).findings
+    assert (found.kind, found.version, found.fragment) == ("wrong_deletions", 2, 0)
+    assert found.path == str(deletions)
+
+
+def test_an_older_manifest_that_states_another_size(old_versions: Path) -> None:
+    data = data_file(old_versions, version=1, fragment=0)
+    size = data.stat().st_size
+    stated, wrong = write_varint(size), write_varint(size ^ 1)
+    with_other_value(manifest(old_versions, 2), stated, wrong)
+    (found,) = pennon.verify(old_versions).findings
+    assert (found.kind, found.version, found.path) == ("wrong_size", 2, str(data))
+
+
+def test_pages_of_files_that_only_older_versions_have(old_versions: Path) -> None:
+    data = data_file(old_versions, version=4, fragment=1)
+    content = bytearray(data.read_bytes())
+    content[: len(content) // 3] = bytes(len(content) // 3)
+    data.write_bytes(content)
+    assert pennon.verify(old_versions).ok
+    findings = pennon.verify(old_versions, data=True).findings
+    assert {(found.kind, found.version, found.path) for found in findings} == {("damaged_file", 5, str(data))}

@@ -114,3 +114,21 @@ def test_operations_and_requests(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert f"path={uri}/_versions/" in text
     assert "bytes=" in text
     assert any(f"path={uri}/data/" in text for text in messages(caplog, "read path="))
+
+
+def test_checksums_of_a_newer_release(tmp_path: Path) -> None:
+    """They are passed over, which is said once in a process."""
+    for name in "ab":
+        pennon.write_dataset(rows(1, 2, 3), str(tmp_path / name))
+        (file,) = (tmp_path / name / "data").iterdir()
+        written = file.read_bytes()
+        kind = written.rindex(b"PENNHASH") + len(b"PENNHASH")
+        file.write_bytes(written[:kind] + (6).to_bytes(4, "little") + written[kind + 4 :])
+    program = "import sys, pennon\nfor uri in sys.argv[1:]: print(pennon.dataset(uri).to_table()['id'].to_pylist())"
+    uris = [str(tmp_path / name) for name in "ab"]
+    environment = {**os.environ, "PENNON_LOG": "warning"}
+    command = [sys.executable, "-c", program, *uris]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[1, 2, 3]"] * 2
+    assert done.stderr.count("checksums of an unknown kind are passed over") == 1
+    assert "kind=6" in done.stderr

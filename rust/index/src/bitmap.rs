@@ -9,8 +9,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use arrow_array::builder::{ArrayBuilder, BinaryBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt64Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::take::take;
 use pennon_core::file::FileVersion;
@@ -212,9 +213,9 @@ pub struct BitmapWriter<W> {
     schema: SchemaRef,
     /// The rows of the last value, which may go on.
     open: Option<(ArrayRef, Vec<u64>)>,
+    /// Keys that are not written yet, in pieces, and the set of each.
     keys: Vec<ArrayRef>,
-    sets: Vec<Vec<u8>>,
-    gathered: usize,
+    sets: BinaryBuilder,
     num_keys: u64,
 }
 
@@ -227,46 +228,80 @@ impl<W: Write> BitmapWriter<W> {
         ]));
         let options = WriteOptions { version, ..WriteOptions::default() };
         let file = FileWriter::try_new(sink, Schema::from_arrow(&schema)?, options)?;
-        let (open, keys, sets) = (None, Vec::new(), Vec::new());
-        Ok(Self { file, schema, open, keys, sets, gathered: 0, num_keys: 0 })
+        Ok(Self { file, schema, open: None, keys: Vec::new(), sets: BinaryBuilder::new(), num_keys: 0 })
     }
 
     /// Appends values that are not below those before, each with its row.
     pub fn write(&mut self, run: &SortedRun) -> Result<()> {
-        let (values, rows) = (run.values().as_ref(), run.rows().values());
+        let (values, rows) = (run.values(), run.rows().values());
+        // The first of each value that does not go on behind the run.
+        let mut firsts = Vec::new();
         let mut start = 0;
         while start < values.len() {
-            let end = end_of_equal(values, start);
+            let end = end_of_equal(values.as_ref(), start);
             let of_key = rows.get(start..end).unwrap_or_default();
             match &mut self.open {
-                Some((key, rows)) if compare_at((key.as_ref(), 0), (values, start)).is_eq() => {
+                Some((key, rows)) if compare_at((key.as_ref(), 0), (values.as_ref(), start)).is_eq() => {
                     rows.extend_from_slice(of_key);
                 }
                 _ => {
                     self.close()?;
-                    self.open = Some((single(values, start)?, of_key.to_vec()));
+                    if end == values.len() {
+                        self.push_keys(values, &mut firsts)?;
+                        self.open = Some((taken(values, &[start as u64])?, of_key.to_vec()));
+                    } else {
+                        firsts.push(start as u64);
+                        self.push_set(of_key)?;
+                    }
                 }
+            }
+            if self.is_full() {
+                self.push_keys(values, &mut firsts)?;
+                self.flush()?;
             }
             start = end;
         }
-        Ok(())
+        self.push_keys(values, &mut firsts)
     }
 
     /// Appends a value, which is above those before, with its rows.
     pub fn write_key(&mut self, key: ArrayRef, rows: &RowSet) -> Result<()> {
-        let bytes = rows.encode()?;
-        self.gathered += bytes.len() + 32;
+        self.sets.append_value(rows.encode()?);
         self.num_keys += 1;
         self.keys.push(key);
-        self.sets.push(bytes);
-        if self.gathered >= GATHERED { self.flush() } else { Ok(()) }
+        if self.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    /// Appends the set of rows of a value.
+    fn push_set(&mut self, rows: &[u64]) -> Result<()> {
+        match rows {
+            [row] => self.sets.append_value(RowSet::encode_one(*row)),
+            rows => self.sets.append_value(RowSet::of(rows.to_vec()).encode()?),
+        }
+        self.num_keys += 1;
+        Ok(())
+    }
+
+    /// Appends values of which the sets were appended, and forgets where they are.
+    fn push_keys(&mut self, values: &ArrayRef, firsts: &mut Vec<u64>) -> Result<()> {
+        if !firsts.is_empty() {
+            self.keys.push(taken(values, firsts)?);
+            firsts.clear();
+        }
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
-        match self.open.take() {
-            Some((key, rows)) => self.write_key(key, &RowSet::of(rows)),
-            None => Ok(()),
+        if let Some((key, rows)) = self.open.take() {
+            self.push_set(&rows)?;
+            self.keys.push(key);
         }
+        Ok(())
+    }
+
+    /// Whether so much is gathered that it is written.
+    fn is_full(&self) -> bool {
+        self.sets.values_slice().len() + 32 * self.sets.len() >= GATHERED
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -276,13 +311,11 @@ impl<W: Write> BitmapWriter<W> {
         let failed = |e| Error::internal(format!("keys of an index: {e}"));
         let keys: Vec<&dyn Array> = self.keys.iter().map(AsRef::as_ref).collect();
         let keys = arrow_select::concat::concat(&keys).map_err(failed)?;
-        let sets = BinaryArray::from_iter_values(self.sets.iter());
+        let sets = self.sets.finish();
         let batch =
             RecordBatch::try_new(Arc::clone(&self.schema), vec![keys, Arc::new(sets)]).map_err(failed)?;
         self.file.write(&batch)?;
         self.keys.clear();
-        self.sets.clear();
-        self.gathered = 0;
         Ok(())
     }
 
@@ -323,7 +356,7 @@ fn end_of_equal(values: &dyn Array, start: usize) -> usize {
     low + 1
 }
 
-fn single(values: &dyn Array, at: usize) -> Result<ArrayRef> {
-    take(values, &UInt64Array::from(vec![at as u64]), None)
-        .map_err(|e| Error::internal(format!("a key of an index: {e}")))
+fn taken(values: &ArrayRef, at: &[u64]) -> Result<ArrayRef> {
+    take(values.as_ref(), &UInt64Array::from(at.to_vec()), None)
+        .map_err(|e| Error::internal(format!("keys of an index: {e}")))
 }

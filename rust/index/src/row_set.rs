@@ -215,6 +215,25 @@ impl RowSet {
         Ok(bytes)
     }
 
+    /// The bytes of a set of one number, which [`Self::encode`] would give.
+    ///
+    /// The bitmap is that of the roaring format with one array container: cookie, number of containers, key and number of
+    /// values less one, where it begins, the value.
+    pub(crate) fn encode_one(number: u64) -> [u8; 30] {
+        const COOKIE: u32 = 12_346;
+        const BITMAP: u32 = 18;
+        const HEADER: u32 = 16;
+        let [key, value] = [lower(number) >> 16, lower(number) & 0xffff];
+        let words = [1, upper(number), BITMAP, COOKIE, 1, key, HEADER];
+        let mut bytes = [0; 30];
+        let (head, last) = bytes.split_at_mut(28);
+        for (place, word) in head.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        last.iter_mut().zip(value.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+        bytes
+    }
+
     /// The set that bytes say. Errors: `Corrupt`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (count, mut rest) =
@@ -373,6 +392,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn one_number(number: u64) {
+            prop_assert_eq!(RowSet::encode_one(number).to_vec(), RowSet::of(vec![number]).encode().unwrap());
+        }
+
         #[test]
         fn as_a_set_of_numbers(a in rows(), b in rows(), limit in 0..300_u32) {
             let (x, y) = (RowSet::from_iter(a.clone()), RowSet::from_iter(b.clone()));

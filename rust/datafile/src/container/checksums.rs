@@ -24,9 +24,11 @@
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
+use std::sync::Once;
 
 use pennon_core::file::Footer;
 use pennon_core::{Error, Result};
+use tracing::warn;
 use twox_hash::XxHash3_64;
 
 use crate::encodings::le::{number_at, to_usize};
@@ -92,8 +94,8 @@ impl fmt::Display for DamagedBlock {
 }
 
 impl Checksums {
-    /// Those of a file of so many bytes, from its last bytes; `None` if it has none of a known kind. Errors: `Corrupt` for
-    /// a record that is damaged.
+    /// Those of a file of so many bytes, from its last bytes; `None` if it has none of a known kind, which is logged once.
+    /// Errors: `Corrupt` for a record that is damaged.
     pub(crate) fn find(end: &[u8], size: u64) -> Result<Option<Self>> {
         let Some(at) = end.len().checked_sub(RECORD + Footer::SIZE) else { return Ok(None) };
         let damaged = |found: fmt::Arguments<'_>| {
@@ -111,7 +113,13 @@ impl Checksums {
         match (kind ^ KIND).count_ones() {
             0 => {}
             1 => return damaged(format_args!("kind {kind}")),
-            _ => return Ok(None),
+            _ => {
+                static UNKNOWN: Once = Once::new();
+                UNKNOWN.call_once(|| {
+                    warn!(kind, "checksums of an unknown kind are passed over: a newer release wrote them")
+                });
+                return Ok(None);
+            }
         }
         let (table, second): (u64, u64) = (number_at(end, at + 16)?, number_at(end, at + 24)?);
         let found = Self { block: block.into(), table, second, metadata: number_at(end, at + 32)? };

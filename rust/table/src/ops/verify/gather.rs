@@ -1,6 +1,6 @@
 //! What verification has to know of files: whether they are there, and what is in them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -16,7 +16,7 @@ use crate::versions::Located;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, manifest_path};
 
-/// Files that versions refer to; of each what the newest of them says.
+/// Files that versions refer to.
 #[derive(Default)]
 pub(super) struct Expected {
     files: HashMap<String, ExpectedFile>,
@@ -49,7 +49,8 @@ struct ExpectedFile {
     store: Arc<Store>,
     /// Path below that store.
     path: String,
-    size: Option<u64>,
+    /// The sizes that versions state, each with the newest one that does.
+    sizes: BTreeMap<u64, Version>,
     /// The newest version that refers to it.
     owner: Located,
     /// Where that version's manifest is.
@@ -98,14 +99,24 @@ impl Expected {
         size: Option<u64>,
         directory: bool,
     ) {
-        let name = store.full_path(&path);
         let version = snapshot.version();
-        if self.files.get(&name).is_some_and(|known| known.owner.version >= version) {
-            return;
-        }
         let owner = Located { version, scheme: snapshot.source().scheme };
-        let (store, table) = (Arc::clone(store), Arc::clone(&snapshot.store));
-        self.files.insert(name, ExpectedFile { store, path, size, owner, table, directory });
+        let file = self.files.entry(store.full_path(&path)).or_insert_with(|| ExpectedFile {
+            store: Arc::clone(store),
+            path,
+            sizes: BTreeMap::new(),
+            owner,
+            table: Arc::clone(&snapshot.store),
+            directory,
+        });
+        if let Some(size) = size {
+            let newest = file.sizes.entry(size).or_insert(version);
+            *newest = version.max(*newest);
+        }
+        if version > file.owner.version {
+            file.owner = owner;
+            file.table = Arc::clone(&snapshot.store);
+        }
     }
 
     /// Every file, with the newest version that refers to it.
@@ -136,10 +147,13 @@ impl Expected {
                         None => file.size_now().await?,
                     };
                     if found.is_none() && !file.is_wanted().await? {
-                        return Ok(None);
+                        return Ok(Vec::new());
                     }
-                    let (version, stated) = (file.owner.version, file.size);
-                    Ok(Some(FileFact { path: name.clone(), version, stated, found }))
+                    let fact = |version, stated| FileFact { path: name.clone(), version, stated, found };
+                    if found.is_none() || file.sizes.is_empty() {
+                        return Ok(vec![fact(file.owner.version, None)]);
+                    }
+                    Ok(file.sizes.iter().map(|(size, version)| fact(*version, Some(*size))).collect())
                 };
                 look.boxed()
             });

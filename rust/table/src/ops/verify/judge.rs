@@ -24,7 +24,7 @@ use crate::versions::Located;
 pub(super) struct FileFact {
     /// Its full path.
     pub(super) path: String,
-    /// The newest version that refers to it.
+    /// The newest version that refers to it, or that states this size.
     pub(super) version: Version,
     /// The size that version states, if it does.
     pub(super) stated: Option<u64>,

@@ -6,10 +6,11 @@
 //! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
 //! | every file of all versions, if data is asked for | it is as it was written, if it has checksums or a seal |
 //! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
+//! | what other versions have besides, if data is asked for | the same of their fragments and data files |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
-//! `files` lists the files of all versions, for sealing and scrubbing too. `gather`, `blocks` and `data` read, `judge` decides
-//! from values. Damage is a finding, not an error; an error means that
+//! `files` lists the files of all versions, for sealing and scrubbing too. `gather`, `blocks` and `data` read, `judge`
+//! decides from values, `others` goes from version to version. Damage is a finding, not an error; an error means that
 //! something could not be looked at.
 
 mod blocks;
@@ -17,6 +18,7 @@ mod data;
 pub(super) mod files;
 mod gather;
 mod judge;
+mod others;
 mod pace;
 mod report;
 #[cfg(test)]
@@ -37,6 +39,7 @@ use tracing::instrument;
 
 use crate::dataset::{Dataset, OpenOptions};
 use crate::inventory::{self, Policy, UnreachableClones};
+use crate::refs;
 use crate::runtime;
 use crate::session::{CacheSizes, Session};
 use crate::store::shown;
@@ -49,8 +52,9 @@ pub enum Depth {
     /// Its files open, and its rows are as many as it says and have their ids.
     #[default]
     Rows,
-    /// The files of all versions are as they were written, by their checksums; every page of every data file decodes as well,
-    /// and blobs have their bytes: that reads the whole table.
+    /// The files of all versions are as they were written, by their checksums; their fragments have the rows, deletions and
+    /// ids that the manifests say; every page of every data file decodes as well, and blobs have their bytes: that reads
+    /// the whole table.
     Data,
 }
 
@@ -116,12 +120,22 @@ impl Dataset {
             findings.extend(checked.findings);
             without_checksums = checked.without_checksums;
             findings.extend(data::damage(snapshot, None, &broken).await?);
+            let known: HashSet<String> = findings.iter().filter_map(|finding| finding.path.clone()).collect();
+            findings.extend(others::content(snapshot, &found.versions, &known).await?);
         }
         let mut notes = found.warnings;
         if !found.damaged.is_empty() {
             let count = found.damaged.len();
             notes.push(format!(
                 "{count} manifest(s) cannot be read: files that only they refer to look left over"
+            ));
+        }
+        if let Some((branch, _)) = found.branches.first() {
+            let main = refs::main_store(snapshot)?;
+            let branch = refs::branch_store(&main, snapshot.session(), branch)?;
+            let (count, address) = (found.branches.len(), branch.root());
+            notes.push(format!(
+                "{count} branch(es) made from this table are verified by their own addresses, such as {address}"
             ));
         }
         if without_checksums > 0 {
