@@ -42,6 +42,9 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc"):
         # Leaves out the index, as the reference does when it is a plain range.
         return pa.Table.from_pandas(data, schema=schema).to_reader()
+    if type(data).__module__.partition(".")[0] == "polars" and hasattr(data, "to_arrow"):
+        # Its stream has views of text, which would be stored as another type than the reference stores.
+        return data.to_arrow().to_reader()
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):

@@ -75,6 +75,16 @@ def sort_indices(keys: Sequence[pa.ChunkedArray], orderings: Sequence[ColumnOrde
     return pc.sort_indices(table, sort_keys=list(zip(names, directions, strict=True)))
 
 
+def combined(table: pa.Table) -> pa.Table:
+    """The table in one piece; batches have dictionaries of their own, which are put together."""
+    try:
+        return table.combine_chunks()
+    except pa.ArrowException as error:
+        raise UnsupportedError(
+            f"The rows cannot be put together: {error} Columns of dictionaries can be altered to wider keys."
+        ) from error
+
+
 def first_rows(
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
@@ -93,7 +103,7 @@ def first_rows(
     def merged() -> pa.Table:
         table = pa.concat_tables([best, pa.Table.from_batches(waiting, schema)])
         found = sort_indices([table[name] for name in names], orderings)
-        return table.take(found[:count])
+        return combined(table).take(found[:count])
 
     for batch in batches if count else ():
         waiting.append(batch)

@@ -246,8 +246,8 @@ def verify(
     data
         Whether to compare the files of all versions with their checksums, to check fragments of all versions as
         those of that one, to decode their data, and to check that the bytes of its blobs exist: the whole table is
-        read. Bytes that were changed, and pages that do not decode, are `damaged_file` findings that name columns and
-        pages. Of files without checksums, which other writers make, bytes that decode are considered sound.
+        read. Bytes that were changed, and pages that do not decode, are `damaged_file` findings that name columns
+        and pages. Of files without checksums, which other writers make, bytes that decode are considered sound.
     progress
         A function that hears of fragments and rows that were looked at; what it raises ends the verification.
         Otherwise as in [jobs.run][pennon.jobs.run].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -325,3 +326,35 @@ def test_members(uri: str) -> None:
     found = pennon.dataset(uri).to_table(columns=["id"], nearest={"column": "p.vec", "q": data[4], "k": 3})
     assert found["id"][0].as_py() == 4
     assert found["_distance"][0].as_py() == 0
+
+
+@pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ", "IVF_HNSW_PQ", "IVF_FLAT"])
+def test_refined_distances_from_a_lower_bound_on(tmp_path: Path, kind: str) -> None:
+    """What an index takes for a little nearer than the bound is compared, too: here that is everything."""
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(2000, 16)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 16)
+    table = pennon.write_dataset(pa.table({"v": column}), tmp_path / "t")
+    codes = {"num_sub_vectors": 4} if kind.endswith("PQ") else {}
+    table.create_index("v", kind, num_partitions=1, **codes)
+    for _ in range(20):
+        query = rng.normal(size=16).astype(np.float32)
+        distances = np.sort(((vectors.astype(np.float64) - query) ** 2).sum(axis=1))
+        low, high = float(distances[5:7].mean()), float(distances[30:32].mean())
+        for bounds, expected in [((low, None), distances[6:11]), ((low, high), distances[6:11])]:
+            nearest = {"column": "v", "q": query, "k": 5, "refine_factor": 400, "distance_range": bounds}
+            found = table.to_table(nearest=nearest)["_distance"].to_numpy()
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_no_cosine_distance_is_negative(tmp_path: Path) -> None:
+    vectors = (np.random.default_rng(1).normal(size=(500, 8)) + 1e3).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 8)
+    table = pennon.write_dataset(pa.table({"id": range(500), "v": column}), tmp_path / "t")
+    for indexed in (False, True):
+        if indexed:
+            table.create_index("v", "IVF_FLAT", num_partitions=2, metric="cosine")
+        for row in range(0, 500, 7):
+            nearest = {"column": "v", "q": vectors[row], "k": 1, "metric": "cosine", "distance_range": (0.0, None)}
+            (found,) = table.to_table(columns=["id"], nearest=nearest).to_pylist()
+            assert 0 <= found["_distance"] < 1e-6

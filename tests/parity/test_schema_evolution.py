@@ -302,3 +302,52 @@ def test_indices_stay_as_long_as_their_column_does(tmp_path: Path) -> None:
     theirs = lance.dataset(uri)
     assert theirs.to_table(filter="key = 33")["double"].to_pylist() == [66]
     assert_both_agree(uri)
+
+
+def tensor() -> pa.Array:
+    kind = pa.fixed_shape_tensor(pa.float32(), [2, 1])
+    return pa.ExtensionArray.from_storage(kind, pa.array([[1, 2], None], pa.list_(pa.float32(), 2)))
+
+
+RETYPED = {
+    "bool8 to int32": (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8())), pa.int32()),
+    "bool8 to its storage": (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8())), pa.int8()),
+    "int8 to bool8": (pa.array([1, 0], pa.int8()), pa.bool8()),
+    "uuid to its storage": (
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16, None], pa.binary(16))),
+        pa.binary(16),
+    ),
+    "tensor to its storage": (tensor(), pa.list_(pa.float32(), 2)),
+    "tensor of another shape": (tensor(), pa.fixed_shape_tensor(pa.float32(), [1, 2])),
+    "tensor to doubles": (tensor(), pa.list_(pa.float64(), 2)),
+}
+
+
+@pytest.mark.parametrize("name", RETYPED)
+@pytest.mark.parametrize("path", ["x", "s.x"])
+def test_extension_types_come_and_go(tmp_path: Path, path: str, name: str) -> None:
+    """The new type is the one that was asked for, whatever the column is stored as."""
+    uri, (column, kind) = str(tmp_path / "t"), RETYPED[name]
+    if path == "s.x":
+        data = pa.table({"s": pa.StructArray.from_arrays([column], ["x"])})
+    else:
+        data = pa.table({"x": column})
+    table = pennon.write_dataset(data, uri)
+    storage = column.storage if isinstance(column, pa.ExtensionArray) else column
+    table.alter_columns({"path": path, "data_type": kind})
+    for opened in (pennon.dataset(uri), lance.dataset(uri)):
+        found = opened.to_table().combine_chunks().column(0)
+        found = pa.chunked_array(found).combine_chunks()
+        found = found.field("x") if path == "s.x" else found
+        assert found.type == kind
+        stored = found.storage if isinstance(found, pa.ExtensionArray) else found
+        assert stored.to_pylist() == storage.cast(stored.type).to_pylist()
+
+
+def test_blobs_are_not_made_of_structs(tmp_path: Path) -> None:
+    table = pennon.write_dataset(
+        pa.table({"b": pennon.blob_array([b"a"])}), str(tmp_path / "t"), data_storage_version="2.2"
+    )
+    plain = pa.struct({"data": pa.large_binary(), "uri": pa.string()})
+    with pytest.raises(pennon.InvalidInputError, match="Cannot cast column"):
+        table.alter_columns({"path": "b", "data_type": plain})

@@ -122,3 +122,35 @@ def test_versions_are_read_alike_after_the_reference_compacted(tmp_path: Path) -
     table = contents(pennon.dataset(uri))
     sample = table["_rowid"].to_pylist()[::13]
     assert_same(pennon.dataset(uri)._take_rows(sample), lance.dataset(uri)._take_rows(sample))
+
+
+ALL_NULL = {
+    "floats": pa.array([[None, None]] * 3, pa.list_(pa.float32(), 2)),
+    "null lists too": pa.array([[None, None], None, [None, None]], pa.list_(pa.int8(), 2)),
+    "booleans": pa.array([[None] * 9] * 3, pa.list_(pa.bool_(), 9)),
+    "nested": pa.array([[[None, None]], None], pa.list_(pa.list_(pa.float32(), 2), 1)),
+    "binary": pa.array([[None, None]] * 3, pa.list_(pa.binary(3), 2)),
+    "in lists": pa.array([[[None, None]], [], None, [None, [None, None]]], pa.list_(pa.list_(pa.float64(), 2))),
+    "in structs": pa.array([{"x": [None]}, None, {"x": None}], pa.struct({"x": pa.list_(pa.decimal128(20, 2), 1)})),
+}
+
+
+@pytest.mark.parametrize("name", ALL_NULL)
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_fixed_size_lists_of_nulls_by_the_reference(tmp_path: Path, version: str, name: str) -> None:
+    uri, column = str(tmp_path / "t"), ALL_NULL[name]
+    if (version, name) == ("2.0", "in structs"):
+        column = column.drop_null()
+    data = pa.table({"v": column, "i": range(len(column))})
+    lance.write_dataset(data, uri, data_storage_version=version)
+    expected = lance.dataset(uri).to_table()["v"].to_pylist()
+    table = pennon.dataset(uri)
+    assert table.to_table()["v"].to_pylist() == expected
+    assert table.take([len(column) - 1])["v"].to_pylist() == expected[-1:]
+    table.update({"i": "i + 1"})
+    assert pennon.dataset(uri).to_table()["v"].to_pylist() == expected
+
+
+def test_fixed_size_lists_of_no_type_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(pennon.UnsupportedError, match="need items of a type"):
+        pennon.write_dataset(pa.table({"v": pa.array([[None], None], pa.list_(pa.null(), 1))}), tmp_path / "t")

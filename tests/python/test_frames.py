@@ -9,6 +9,7 @@ from typing import Any
 import lance
 import pandas as pd
 import pennon
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -138,3 +139,17 @@ def test_a_scanner_reads_its_own_version(uris: dict[str, str]) -> None:
         assert len(scanner.to_pandas(blob_mode=mode)) == 5
     assert len(table.to_pandas()) == 2
     assert "version=1" in repr(scanner)
+
+
+def test_frames_of_polars_have_the_types_of_the_reference(tmp_path: Path) -> None:
+    frame = polars.DataFrame(
+        {"a": [1], "text": ["x"], "kind": ["k"]}, schema_overrides={"kind": polars.Categorical}
+    )
+    for number, (first, second) in enumerate([(lance, pennon), (pennon, lance)]):
+        uri = str(tmp_path / str(number))
+        first.write_dataset(frame, uri)
+        second.write_dataset(frame, uri, mode="append")
+        merge = pennon.dataset(uri).merge_insert("a").when_matched_delete().when_not_matched_insert_all()
+        merge.execute(frame.with_columns(a=polars.lit(2, polars.Int64)))
+        assert pennon.dataset(uri).schema.field("text").type == pa.large_string()
+        assert lance.dataset(uri).to_table()["text"].to_pylist() == ["x"] * 3

@@ -24,7 +24,7 @@ from pennon._expression import (
     windowed,
     with_schema,
 )
-from pennon._ordering import check, first_rows, sort_indices
+from pennon._ordering import check, combined, first_rows, sort_indices
 from pennon._table.row_numbers import row_numbers
 from pennon.errors import InvalidInputError, UnsupportedError
 
@@ -108,7 +108,7 @@ class ScanPlan:
         offset, limit, schema = self.request["offset"] or 0, self.request["limit"], self.scan.schema
         keys = [ordering.column_name for ordering in self.orderings]
         if limit is None:
-            table = pa.Table.from_batches(list(batches), schema).combine_chunks()
+            table = combined(pa.Table.from_batches(list(batches), schema))
         else:
             table = first_rows(batches, schema, keys, self.orderings, offset + limit)
         order = sort_indices([table[key] for key in keys], self.orderings)

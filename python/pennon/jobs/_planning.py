@@ -459,8 +459,9 @@ def plan_verify(
 ) -> JobPlan:
     """Divide a verification of the data of one version: each task decodes every page of some fragments.
 
-    [JobPlan.commit][pennon.jobs.JobPlan.commit] commits nothing; it looks at all else that [verify][pennon.verify]
-    does, and its report has what was found in [JobReport.verification][pennon.jobs.JobReport].
+    [JobPlan.commit][pennon.jobs.JobPlan.commit] commits nothing; it does what [verify][pennon.verify] does without
+    `data`, and its report has everything that was found in [JobReport.verification][pennon.jobs.JobReport]. Files
+    that only other versions have are not decoded: `verify` with `data` does that.
 
     Parameters
     ----------

@@ -29,6 +29,7 @@ mod writer;
 
 pub use block_check::BlockCheck;
 pub use container::{ColumnMap, DamagedBlock, FileMetadata, fields_with_column, is_packed};
+pub use encodings::dictionary::unify::{unify_dictionaries, with_one_dictionary};
 pub use processors::{processors, set_processors};
 pub use reader::{Ahead, FileReader};
 pub use seal::{Seal, Sealer};

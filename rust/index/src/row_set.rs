@@ -227,10 +227,10 @@ impl RowSet {
         let words = [1, upper(number), BITMAP, COOKIE, 1, key, HEADER];
         let mut bytes = [0; 30];
         let (head, last) = bytes.split_at_mut(28);
-        for (place, word) in head.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-            *place = word.to_le_bytes();
+        for (slot, word) in head.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *slot = word.to_le_bytes();
         }
-        last.iter_mut().zip(value.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+        last.iter_mut().zip(value.to_le_bytes()).for_each(|(slot, byte)| *slot = byte);
         bytes
     }
 

@@ -1,7 +1,7 @@
 //! Columns that are added, changed and dropped: of a whole table, committed, or of one fragment, not committed.
 
 use arrow_pyarrow::FromPyArrow;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{Field, Schema};
 use pennon_core::FragmentId;
 use pennon_core::schema::Alteration;
 use pennon_table::NewColumns;
@@ -76,13 +76,12 @@ pub(crate) fn alter_columns(
 ) -> PyResult<Dataset> {
     let mut list = Vec::with_capacity(alterations.len());
     for (path, name, nullable, data_type) in alterations {
-        let extension = match &data_type {
-            Some(to) => to.getattr_opt(intern!(py, "extension_name"))?,
-            None => None,
-        };
-        let is_json = extension.map(|name| name.eq("arrow.json")).transpose()?.unwrap_or(false);
-        let data_type = data_type.map(|to| DataType::from_pyarrow_bound(&to)).transpose()?;
-        list.push(Alteration { path, name, nullable, data_type, is_json });
+        // A field has the name of an extension type, the type itself does not.
+        let to_field = |to| py.import(intern!(py, "pyarrow"))?.call_method1(intern!(py, "field"), ("", to));
+        let field = data_type.map(|to| Field::from_pyarrow_bound(&to_field(to)?)).transpose()?;
+        let extension = field.iter().flat_map(|field| field.metadata().clone()).collect();
+        let data_type = field.map(|field| field.data_type().clone());
+        list.push(Alteration { path, name, nullable, data_type, extension });
     }
     let mut dataset = dataset.get(py)?;
     run(py, dataset.alter_columns(&list))?;

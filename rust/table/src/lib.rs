@@ -72,6 +72,7 @@
 //! ([`runtime`]) the clients of clouds,
 //! which share connections and budgets, and a few manifests.
 
+mod batches;
 pub(crate) mod blobs;
 pub mod commit;
 pub mod dataset;

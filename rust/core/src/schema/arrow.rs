@@ -163,20 +163,13 @@ fn json(field: &ArrowField, metadata: &mut Metadata) -> Option<LogicalType> {
     Some(LogicalType::Json)
 }
 
-/// The metadata of a field of JSON as text.
-pub(super) fn json_text() -> HashMap<String, String> {
-    [(EXTENSION_TYPE_NAME_KEY, ARROW_JSON), (EXTENSION_TYPE_METADATA_KEY, "")]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
-}
-
 fn type_from_arrow(data_type: &DataType, path: &str, required: bool) -> Result<(LogicalType, Vec<Field>)> {
-    if let Some(leaf) = leaf_from_arrow(data_type) {
-        return Ok((leaf, Vec::new()));
-    }
     let unsupported = |why: &str| {
         Error::unsupported(format!("Unsupported data type: field `{path}` has type {data_type}{why}"))
     };
+    if let Some(leaf) = leaf_from_arrow(data_type) {
+        return check_leaf(&leaf).map_err(unsupported).map(|()| (leaf, Vec::new()));
+    }
     let is_struct = |item: &FieldRef| matches!(item.data_type(), DataType::Struct(_));
     // Nothing below a list or map can be a key, so nothing there is required in that sense.
     let child = |item: &FieldRef| fields_from_arrow(std::iter::once(item), path, false);
@@ -209,6 +202,21 @@ fn type_from_arrow(data_type: &DataType, path: &str, required: bool) -> Result<(
         }
         _ => return Err(unsupported("")),
     })
+}
+
+/// Refuses what the format has and the reference cannot read, with the reason.
+fn check_leaf(leaf: &LogicalType) -> Result<(), &'static str> {
+    match leaf {
+        // It ends at the second colon for the reference, which then opens no column of the table.
+        LogicalType::Dictionary { value, .. } if value.to_string().contains(':') => {
+            Err("; dictionaries of such values make a table unreadable for other readers")
+        }
+        LogicalType::FixedSizeList(item, _) if **item == LogicalType::Null => {
+            Err("; lists of a fixed size need items of a type")
+        }
+        LogicalType::FixedSizeList(item, _) => check_leaf(item),
+        _ => Ok(()),
+    }
 }
 
 /// The logical type of an Arrow type that needs no child fields.

@@ -6,14 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use arrow_schema::DataType;
+use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 
 use super::arrow::SYSTEM_COLUMNS;
 use super::compatibility::check_children;
-use super::{Field, LogicalType, Schema, projection};
+use super::{Field, LogicalType, Metadata, Schema, projection};
 use crate::{Error, FieldId, Result};
 
 /// Stands for an id that is handed out when all changes are known.
 const UNASSIGNED: FieldId = FieldId(i32::MIN);
+/// What fields of an extension type have in their metadata.
+const EXTENSION_KEYS: [&str; 2] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];
 
 /// A schema with fields that are not in the data files yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +38,8 @@ pub struct Alteration {
     pub nullable: Option<bool>,
     /// Its new type.
     pub data_type: Option<DataType>,
-    /// Whether that is JSON, given as text.
-    pub is_json: bool,
+    /// Name and metadata of the extension type that the new type is, as fields of Arrow have them; of JSON as text.
+    pub extension: Metadata,
 }
 
 /// A schema whose columns were altered.
@@ -106,7 +109,7 @@ impl Schema {
         let mut schema = self.clone();
         let mut retyped = BTreeSet::new();
         let mut no_longer_nullable = BTreeMap::new();
-        for Alteration { path, name, nullable, data_type, is_json } in alterations {
+        for Alteration { path, name, nullable, data_type, extension } in alterations {
             let missing = || Error::invalid_input(format!("Column \"{path}\" does not exist in the dataset"));
             let before = self.field_by_path(path).ok_or_else(missing)?;
             let top_level = self.fields.iter().any(|field| field.id == before.id);
@@ -128,7 +131,7 @@ impl Schema {
                         "Cannot cast column \"{path}\": it is a part of a list or map, which can be cast as a whole"
                     )));
                 }
-                match retype(before, after, (data_type, *is_json), path)? {
+                match retype(before, after, (data_type, extension), path)? {
                     true => retyped.insert(before.id),
                     false => retyped.remove(&before.id),
                 };
@@ -251,25 +254,23 @@ fn is_member(fields: &[Field], id: FieldId) -> bool {
     })
 }
 
-/// Gives a field another type; says whether that is one.
+/// Gives a field another type; says whether it has to be stored otherwise.
 fn retype(
     before: &Field,
     after: &mut Field,
-    (data_type, is_json): (&DataType, bool),
+    (data_type, extension): (&DataType, &Metadata),
     path: &str,
 ) -> Result<bool> {
     let refuse = |from: &str, to: &str| {
         Err(Error::invalid_input(format!("Cannot cast column \"{path}\" from {from} to {to}")))
     };
-    let mut renamed = arrow_schema::Field::new(&after.name, data_type.clone(), after.nullable);
-    if is_json {
-        renamed = renamed.with_metadata(super::arrow::json_text());
-        if before.logical_type == LogicalType::Json {
-            (after.logical_type, after.metadata) = (LogicalType::Json, before.metadata.clone());
-            return Ok(false);
-        }
-    }
+    let renamed = arrow_schema::Field::new(&after.name, data_type.clone(), after.nullable);
+    let renamed = renamed.with_metadata(extension.clone().into_iter().collect());
     let new = super::arrow::field_from_arrow(&renamed, path, false)?;
+    if new.logical_type == LogicalType::Json && before.logical_type == LogicalType::Json {
+        (after.logical_type, after.metadata) = (LogicalType::Json, before.metadata.clone());
+        return Ok(false);
+    }
     if holds_json(before) {
         return refuse("JSON", &data_type.to_string());
     }
@@ -280,6 +281,9 @@ fn retype(
         after.logical_type = new.logical_type;
         after.metadata.extend(new.metadata);
         return Ok(true);
+    }
+    if before.has_blob_v2() != new.has_blob_v2() {
+        return refuse(&described(before), &described(&new));
     }
     let same = before.data_type() == new.data_type();
     if !same && !can_cast(&before.data_type(), &new.data_type()) {
@@ -294,7 +298,15 @@ fn retype(
     };
     after.logical_type = logical_type;
     after.children = children;
+    after.metadata = before.metadata.clone();
+    after.metadata.retain(|key, _| !EXTENSION_KEYS.contains(&key.as_str()));
+    after.metadata.extend(new.metadata);
     Ok(!same)
+}
+
+/// A type as an error names it.
+fn described(field: &Field) -> String {
+    if field.has_blob_v2() { "blob".to_owned() } else { field.data_type().to_string() }
 }
 
 fn holds_json(field: &Field) -> bool {

@@ -9,7 +9,7 @@ use pennon_core::{Error, Result};
 
 use super::fsst::decode::SymbolTable;
 use super::general::decode::{decompress, decompress_onto};
-use super::le::{check_allocation, with_width};
+use super::le::{bytes_at, check_allocation, with_width};
 use super::packed_struct::decode::{FixedRows, VariableRows};
 use super::{bitpack, byte_stream_split, fixed_size_list, flat, rle, variable};
 use crate::values::{Data, Leaf, Physical, Values};
@@ -31,6 +31,8 @@ pub(crate) enum Codec {
     Variable { is_64_bit: bool, fsst: Option<Arc<SymbolTable>> },
     /// The first buffer is compressed.
     General { scheme: CompressionScheme, inner: Box<Codec> },
+    /// Items without bytes, all of which are null by the bitmap of the lists around them.
+    Nulls,
     /// Lists of items.
     FixedSizeList { dimension: usize, has_validity: bool, items: Box<Codec> },
     /// Structs row by row.
@@ -173,7 +175,12 @@ impl Codec {
                     "fixed-size lists of {items_per_value} items, the type has {dimension}"
                 )));
             }
-            let items = Box::new(Self::compile(values, item, rest)?);
+            let is_null =
+                matches!(**values, CompressiveEncoding::Constant { value: None }) && rest.is_empty();
+            let items = Box::new(match item {
+                Physical::Bits | Physical::Fixed(_) if is_null && *has_validity => Self::Nulls,
+                _ => Self::compile(values, item, rest)?,
+            });
             return Ok(Self::FixedSizeList { dimension, has_validity: *has_validity, items });
         }
         let count = rest.iter().fold(dimension as u64, |n, d| n.saturating_mul(*d as u64));
@@ -246,7 +253,8 @@ impl Codec {
                 let slices = fixed_size_list::decode::item_slices(slices, *dimension);
                 let (bitmap, rest) = if *has_validity {
                     let (first, rest) = buffers.split_first().ok_or_else(missing_buffer)?;
-                    (Some(*first), rest)
+                    // As many items as it has bits may be made of no bytes.
+                    (Some(bytes_at(first, 0, count.div_ceil(8))?), rest)
                 } else {
                     (None, buffers)
                 };
@@ -284,6 +292,7 @@ impl Codec {
                 all.extend_from_slice(buffers.get(1..).unwrap_or_default());
                 inner.append_items(&all, n, slices, data, scratch)
             }
+            (Self::Nulls, data) => data.append_filler(slices.iter().map(Range::len).sum()),
             (Self::Flat, Data::Bits(out)) => flat::decode::append_bits(bytes, n, slices, out),
             (_, Data::Fixed { width, bytes: out }) => {
                 let second = buffers.get(1).copied();
@@ -401,7 +410,8 @@ impl Codec {
             _ => return Err(Error::corrupt("values of fixed width, the type has variable width")),
         };
         let mut parts = Vec::new();
-        self.validity_items(&mut parts);
+        let items = self.validity_items(&mut parts);
+        let item_bits = if matches!(items, Self::Nulls) { 0 } else { item_bits };
         parts.iter_mut().for_each(|items| *items = items.div_ceil(8));
         parts.push((leaf.items().saturating_mul(item_bits)).div_ceil(8));
         let size: usize = parts.iter().sum();
@@ -429,8 +439,9 @@ impl Codec {
         self.append(buffers, 1, std::slice::from_ref(&range), values, scratch)
     }
 
-    /// The number of items in a value at each level of lists that has a bitmap of them, outer first.
-    fn validity_items(&self, out: &mut Vec<usize>) {
+    /// The number of items in a value at each level of lists that has a bitmap of them, outer first. Gives the codec of
+    /// the items.
+    fn validity_items(&self, out: &mut Vec<usize>) -> &Self {
         let (mut codec, mut items_per_value) = (self, 1usize);
         while let Self::FixedSizeList { dimension, has_validity, items } = codec {
             items_per_value = items_per_value.saturating_mul(*dimension);
@@ -439,6 +450,7 @@ impl Codec {
             }
             codec = items;
         }
+        codec
     }
 
     /// How many times larger values are than their bytes in a chunk, about.

@@ -1,17 +1,15 @@
 //! Arrow dictionary arrays: the indices and items of each page, joined.
 
-use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, make_array, new_empty_array};
-use arrow_buffer::{ArrowNativeType, NullBuffer};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, make_array, new_empty_array};
+use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use pennon_core::{Error, Result};
-use std::sync::Arc;
 
+use crate::encodings::dictionary::unify::{dictionary_array, unify_dictionaries};
 use crate::encodings::le::Number;
 use crate::values::{Data, Leaf, Values, arrow_error, leaf_array};
 
@@ -47,32 +45,7 @@ pub(super) fn piece(
     let DataType::Dictionary(key, _) = data_type else {
         return Err(Error::internal("not a dictionary type"));
     };
-    match **key {
-        DataType::Int8 => keyed::<Int8Type>(&indices, items),
-        DataType::Int16 => keyed::<Int16Type>(&indices, items),
-        DataType::Int32 => keyed::<Int32Type>(&indices, items),
-        DataType::Int64 => keyed::<Int64Type>(&indices, items),
-        DataType::UInt8 => keyed::<UInt8Type>(&indices, items),
-        DataType::UInt16 => keyed::<UInt16Type>(&indices, items),
-        DataType::UInt32 => keyed::<UInt32Type>(&indices, items),
-        DataType::UInt64 => keyed::<UInt64Type>(&indices, items),
-        _ => Err(Error::unsupported(format!("dictionary indices of type {key}"))),
-    }
-}
-
-fn keyed<K: ArrowDictionaryKeyType>(indices: &[usize], items: ArrayRef) -> Result<ArrayRef> {
-    let mut keys = Vec::with_capacity(indices.len());
-    for &index in indices {
-        if index >= items.len() {
-            keys.push(None);
-            continue;
-        }
-        let key = K::Native::from_usize(index)
-            .ok_or_else(|| Error::corrupt(format!("dictionary index {index} does not fit its type")))?;
-        keys.push(Some(key));
-    }
-    let keys: PrimitiveArray<K> = keys.into_iter().collect();
-    Ok(Arc::new(DictionaryArray::try_new(keys, items).map_err(arrow_error)?))
+    dictionary_array(key, &indices, &items)
 }
 
 /// One array of all pages, with the nulls of the rows.
@@ -81,6 +54,7 @@ pub(super) fn join(data_type: &DataType, pieces: &[ArrayRef], nulls: Option<Null
         [] => new_empty_array(data_type),
         [single] => Arc::clone(single),
         many => {
+            let many = unify_dictionaries(many)?;
             let parts: Vec<&dyn Array> = many.iter().map(AsRef::as_ref).collect();
             concat(&parts).map_err(arrow_error)?
         }

@@ -244,6 +244,17 @@ impl Data {
                 }
                 Ok(())
             }
+            (Self::Bits(out), Self::Bits(items)) => {
+                let base = out.len();
+                for (position, index) in indices.iter().enumerate() {
+                    let is_there = index.size() < items.len();
+                    if !is_there {
+                        missing.push(base + position);
+                    }
+                    out.append(is_there && items.get_bit(index.size()));
+                }
+                Ok(())
+            }
             (Self::Variable32(out), Self::Variable32(items)) => out.gather(items, indices, missing),
             (Self::Variable64(out), Self::Variable64(items)) => out.gather(items, indices, missing),
             _ => Err(Error::internal("dictionary items of another type than the values")),

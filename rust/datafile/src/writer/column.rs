@@ -18,7 +18,7 @@ use super::conform::conform;
 use super::levels::PageLevels;
 use super::page::{Encoding, Storage, build};
 use super::pool::Job;
-use crate::encodings::dictionary::encode::{any, capacity};
+use crate::encodings::dictionary::encode::UsedItems;
 use crate::repdef::shred::{LeafPath, Shredded, shred};
 use crate::statistics::Collector;
 
@@ -40,6 +40,7 @@ pub(crate) struct ColumnWriter {
     /// Number of the first pending row.
     first_row: u64,
     statistics: Option<Collector>,
+    used_items: Option<UsedItems>,
 }
 
 /// What all pages have in common.
@@ -58,8 +59,6 @@ struct Pending {
     rep: Option<Vec<u16>>,
     def: Option<Vec<u16>>,
     values: VecDeque<ArrayRef>,
-    /// Upper bound of the dictionary items in use.
-    items: usize,
 }
 
 impl ColumnWriter {
@@ -74,9 +73,13 @@ impl ColumnWriter {
         let pending = Pending::default();
         let has_rows = path.max_rep() == 0 && path.repeated() == 1 && !matches!(storage, Storage::Blob(_));
         let statistics = if has_rows { Collector::new(storage.data_type()) } else { None };
+        let used_items = match &storage {
+            Storage::Dictionary(data_type) => UsedItems::of(data_type),
+            _ => None,
+        };
         let (block_rows, first_row) = (16 << 10, 0);
         let kind = Arc::new(ColumnKind { path, storage, encoding });
-        Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics }
+        Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics, used_items }
     }
 
     /// Statistics of the values so far.
@@ -110,13 +113,17 @@ impl ColumnWriter {
             if bytes < goal / 2 && rows == self.block_rows {
                 self.block_rows = (rows * 2).min(MAX_BLOCK);
             }
-            let items = self.new_items(&piece)?;
-            let is_full = self.pending.bytes + bytes > self.max_page_bytes;
-            let too_many_items = items.is_some_and(|(new, capacity)| self.pending.items + new > capacity);
-            if self.pending.rows > 0 && (is_full || too_many_items) {
+            if let Some(used) = &mut self.used_items {
+                let add = |values| used.add(values);
+                piece
+                    .values
+                    .iter()
+                    .try_for_each(add)
+                    .map_err(|e| e.at(format!("field `{}`", self.kind.path.name())))?;
+            }
+            if self.pending.rows > 0 && self.pending.bytes + bytes > self.max_page_bytes {
                 self.flush(submit)?;
             }
-            self.pending.items += items.map_or(0, |(new, _)| new);
             if let (Some(statistics), [values]) = (&mut self.statistics, piece.values.as_slice()) {
                 // A top-level leaf has its own nulls; below structs only the levels have them.
                 let def = piece.def.as_deref().filter(|_| self.kind.path.layers().nth(1).is_some());
@@ -183,21 +190,6 @@ impl ColumnWriter {
                 array.data_type()
             ))
         })
-    }
-
-    /// For dictionaries: items the piece may add, and how many there can be.
-    fn new_items(&self, piece: &Shredded) -> Result<Option<(usize, usize)>> {
-        let Storage::Dictionary(DataType::Dictionary(key, _)) = &self.kind.storage else { return Ok(None) };
-        let mut last = self.pending.values.back().map(any).transpose()?.map(|d| d.values());
-        let mut new = 0;
-        for array in &piece.values {
-            let values = any(array)?.values();
-            if last.is_none_or(|last| !ArrayRef::ptr_eq(last, values)) {
-                new += values.len();
-            }
-            last = Some(values);
-        }
-        Ok(Some((new, capacity(key))))
     }
 }
 

@@ -214,7 +214,8 @@ impl<T: Real> Comparison<T> for Angle {
     fn distance<const FUSED: bool>(&self, vector: &[T], query: &[T]) -> f32 {
         // Zero divided by zero is NaN: a vector of length zero has no distance.
         let lengths = kernels::dot::<FUSED, T>(vector, vector).into().sqrt() * self.length;
-        narrowed(1.0 - kernels::dot::<FUSED, T>(vector, query).into() / lengths)
+        // Rounding must not make it negative, which no lower bound of 0 lets pass.
+        narrowed((1.0 - kernels::dot::<FUSED, T>(vector, query).into() / lengths).clamp(0.0, 2.0))
     }
 }
 

@@ -498,29 +498,45 @@ fn by_fragment(
     answer: Answer,
     fragments: &RoaringBitmap,
 ) -> Result<FragmentRows> {
-    let rows = if segment.has_addresses(snapshot) { answer.rows } else { addresses(snapshot, &answer.rows)? };
     let physical = |id: u32| {
         let rows = snapshot.manifest.fragments.summary(FragmentId(id)).map_or(0, |f| f.physical_rows);
         u32::try_from(rows).unwrap_or(u32::MAX)
     };
+    let mut rows: FragmentRows = if segment.has_addresses(snapshot) {
+        let named = answer.rows.uppers().filter(|id| fragments.contains(*id));
+        named.map(|id| (id, answer.rows.below(id, physical(id)))).collect()
+    } else {
+        let mut rows = rows_with_ids(snapshot, &answer.rows)?;
+        rows.retain(|id, _| fragments.contains(*id));
+        rows
+    };
     if !answer.is_complement {
-        let found = rows.uppers().filter(|id| fragments.contains(*id));
-        return Ok(found.map(|id| (id, rows.below(id, physical(id)))).collect());
+        return Ok(rows);
     }
     let others = |id: u32| {
         let mut all = RoaringBitmap::new();
         all.insert_range(0..physical(id));
-        (id, all - rows.below(id, physical(id)))
+        (id, all - rows.remove(&id).unwrap_or_default())
     };
     Ok(fragments.iter().map(others).collect())
 }
 
-/// Where the live rows with these ids are.
-fn addresses(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<RowSet> {
+/// The live rows with these ids.
+fn rows_with_ids(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<FragmentRows> {
     let every = || Error::unsupported("an index that has all row ids of a part");
     if ids.is_empty() {
-        return Ok(RowSet::new());
+        return Ok(FragmentRows::new());
     }
-    let found = find_ascending_ids(snapshot, ids.iter().ok_or_else(every)?.map(RowId))?;
-    Ok(found.into_iter().map(|address| address.0).collect())
+    let mut found = find_ascending_ids(snapshot, ids.iter().ok_or_else(every)?.map(RowId))?;
+    if !found.is_sorted() {
+        found.sort_unstable();
+    }
+    let mut rows = FragmentRows::new();
+    for of_fragment in found.chunk_by(|a, b| a.fragment() == b.fragment()) {
+        let Some(first) = of_fragment.first() else { continue };
+        let offsets = RoaringBitmap::from_sorted_iter(of_fragment.iter().map(|row| row.offset()));
+        let duplicate = |_| Error::internal(format!("a row of fragment {} has two ids", first.fragment()));
+        rows.insert(first.fragment().0, offsets.map_err(duplicate)?);
+    }
+    Ok(rows)
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
@@ -16,6 +15,7 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Unit, Window, to_u64};
 use super::{BatchStream, narrow};
+use crate::batches::concat_batches;
 use crate::runtime::{CancellationToken, blocking, blocking_unless, cancellation};
 
 /// Fragments looked at by one task where lineage alone decides.
@@ -226,8 +226,7 @@ fn exact(batches: BatchStream, schema: SchemaRef, size: usize) -> BatchStream {
         if rows == 0 {
             return Ok(None);
         }
-        let all =
-            concat_batches(&schema, &held).map_err(|e| Error::internal(format!("joining batches: {e}")))?;
+        let all = concat_batches(&schema, &held, |e| Error::internal(format!("joining batches: {e}")))?;
         let first = all.slice(0, size.min(rows));
         let rest = if rows > size { vec![all.slice(size, rows - size)] } else { Vec::new() };
         Ok(Some((first, (batches, rest, schema))))

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::Schema as ArrowSchema;
-use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -30,6 +29,7 @@ use super::row_index::row_id_index;
 use super::system_columns::System;
 use super::units::{array_rows, to_u64};
 use super::{JsonHandling, Members, Projection};
+use crate::batches::concat_batches;
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
 use crate::runtime::{Fault, IN_FLIGHT, is_planted};
@@ -309,7 +309,7 @@ impl Take {
             (1, Some(only)) => only,
             (_, last) => {
                 parts.extend(last);
-                concat_batches(schema, &parts).map_err(fail)?
+                concat_batches(schema, &parts, fail)?
             }
         };
         let Order { rows: order, present } = order;

@@ -10,11 +10,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, SchemaRef};
-use arrow_select::interleave::interleave;
 use pennon_core::{Error, Result};
 
 use super::BatchReader;
 use super::floats::canonical_float;
+use crate::batches::interleave_arrays;
 
 /// Rows by key, held in memory.
 pub(crate) struct Lookup {
@@ -72,14 +72,9 @@ impl Lookup {
                     field.name()
                 )));
             }
-            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-            columns.push(interleave(&arrays, positions).map_err(|e| {
-                Error::invalid_input(format!(
-                    "Taking {} values of column {}: {e}",
-                    positions.len(),
-                    field.name()
-                ))
-            })?);
+            let (count, name) = (positions.len(), field.name());
+            let failed = |e| Error::invalid_input(format!("Taking {count} values of column {name}: {e}"));
+            columns.push(interleave_arrays(arrays, positions, failed)?);
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map_err(|e| Error::invalid_input(format!("The joined columns do not fit their schema: {e}")))

@@ -10,8 +10,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use arrow_select::concat::concat_batches;
-use arrow_select::interleave::interleave_record_batch;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::rows::{
     MergeInput, MergedRows, RankedRows, RowIdSequence, RowRanges, Selection, SortedMerge, Take,
@@ -24,6 +22,7 @@ use super::identified::{self, IdentifiedRows};
 use super::lineage::{InlineLimit, Lineage};
 use super::placement::Placement;
 use super::{WriteOptions, WrittenFragments};
+use crate::batches::{concat_batches, interleave_batches};
 use crate::runtime::{CancellationToken, cancellation, check, each_concurrently};
 use crate::scan::{FragmentReader, Input, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
@@ -278,7 +277,7 @@ impl<'a> Rewriter<'a> {
             let schema = pieces.first().map(|batch| batch.schema());
             let schema = schema.ok_or_else(|| Error::internal("no rows were requested"))?;
             let rows = pieces.iter().map(|batch| batch.num_rows()).sum();
-            return concat_batches(&schema, pieces).map_err(failed(rows));
+            return concat_batches(&schema, pieces, failed(rows));
         }
         let mut order = Vec::new();
         for (input, offsets) in self.first(rows) {
@@ -286,7 +285,7 @@ impl<'a> Rewriter<'a> {
             let (batch, start) = found.ok_or_else(|| Error::internal("a row was not read"))?;
             order.extend((start..start + length(&offsets)?).map(|row| (batch, row)));
         }
-        interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order).map_err(failed(order.len()))
+        interleave_batches(&batches.iter().collect::<Vec<_>>(), &order, failed(order.len()))
     }
 }
 

@@ -15,6 +15,7 @@ use pennon_core::rows::RowRanges;
 use super::array::{Array, Shape};
 use super::columns::{Column, Page};
 use super::dictionary::Dictionary;
+use crate::encodings::dictionary::unify::unify_dictionaries;
 use crate::source::Fetch;
 use crate::values::{Leaf, Validity, Values, arrow_error, leaf_array};
 
@@ -113,6 +114,7 @@ impl<'a> LeafRead<'a> {
             [] => Ok(new_empty_array(&self.data_type)),
             [single] => Ok(Arc::clone(single)),
             many => {
+                let many = unify_dictionaries(many).at(|| &self.column)?;
                 let many: Vec<&dyn arrow_array::Array> = many.iter().map(AsRef::as_ref).collect();
                 concat(&many).map_err(arrow_error).at(|| &self.column)
             }

@@ -11,12 +11,13 @@ use pennon_core::{Error, Result};
 use super::page::Buffers;
 use super::{binary, fixed};
 use crate::encodings::dictionary::encode::capacity;
+use crate::encodings::dictionary::unify::unify_dictionaries;
 use crate::encodings::flat::encode::put_uint;
 use crate::values::{Leaf, Physical};
 
 /// Encodes arrays of one dictionary type.
 ///
-/// `None` if the keys are too few for all items and a null: then the arrays need more than one page.
+/// `None` if the keys are too few for all items in use and a null: then the arrays need more than one page.
 pub(super) fn encode(
     arrays: &[ArrayRef],
     data_type: &DataType,
@@ -25,12 +26,9 @@ pub(super) fn encode(
     let DataType::Dictionary(key, value) = data_type else {
         return Err(Error::internal(format!("type {data_type} as a dictionary")));
     };
-    let parts: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-    let joined = match concat(&parts) {
-        Ok(joined) => joined,
-        Err(ArrowError::DictionaryKeyOverflowError) => return Ok(None),
-        Err(e) => return Err(internal(e)),
-    };
+    let unified = unify_dictionaries(arrays)?;
+    let parts: Vec<&dyn Array> = unified.iter().map(AsRef::as_ref).collect();
+    let joined = concat(&parts).map_err(internal)?;
     if let Some(encoding) = encode_joined(&joined, key, value, buffers)? {
         return Ok(Some(encoding));
     }

@@ -16,6 +16,7 @@ use super::page::Buffers;
 use super::{ColumnTarget, binary, dictionary, fixed};
 use crate::container::is_blob;
 use crate::container::writer::{ContainerWriter, Page};
+use crate::encodings::dictionary::encode::UsedItems;
 use crate::encodings::general::encode::Compressor;
 use crate::statistics::Collector;
 use crate::values::{Leaf, Physical};
@@ -34,6 +35,7 @@ pub(crate) struct LeafWriter {
     compressor: Option<Compressor>,
     pending: Vec<ArrayRef>,
     pending_bytes: usize,
+    used_items: Option<UsedItems>,
     pub(super) statistics: Option<Collector>,
 }
 
@@ -63,8 +65,19 @@ impl LeafWriter {
         let is_blob = is_blob(field);
         let has_statistics = target.is_of_rows && !is_blob;
         let statistics = if has_statistics { Collector::new(&data_type) } else { None };
+        let used_items = UsedItems::of(&data_type);
         let (pending, pending_bytes) = (Vec::new(), 0);
-        Ok(Self { target, data_type, leaf, is_blob, compressor, pending, pending_bytes, statistics })
+        Ok(Self {
+            target,
+            data_type,
+            leaf,
+            is_blob,
+            compressor,
+            pending,
+            pending_bytes,
+            used_items,
+            statistics,
+        })
     }
 
     pub(super) fn pending_bytes(&self) -> usize {
@@ -80,6 +93,9 @@ impl LeafWriter {
         }
         if self.is_blob {
             array = blob::descriptors(&self.target.path, &array, array.nulls().cloned(), blob::NULL, out)?;
+        }
+        if let Some(used) = &mut self.used_items {
+            used.add(&array).at(|| format!("field `{}`", self.target.path))?;
         }
         if let Some(statistics) = &mut self.statistics {
             statistics.add(&array, None);

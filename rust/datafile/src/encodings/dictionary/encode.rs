@@ -2,7 +2,8 @@
 //!
 //! Arrays that share a dictionary of which at least half is in use keep it as it is: no item is hashed or moved.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -13,6 +14,7 @@ use arrow_schema::DataType;
 use pennon_core::file::CompressiveEncoding;
 use pennon_core::{Error, Result};
 
+use super::unify::check_capacity;
 use crate::encodings::flat::encode::{Rope, fixed_bytes, put_uint, zero};
 use crate::encodings::le::{Number, with_width};
 use crate::encodings::variable::encode::put_block;
@@ -34,7 +36,7 @@ pub(crate) struct MergedDictionary {
 
 /// Merges the dictionaries of these arrays of one dictionary type.
 ///
-/// Errors: `Internal` when the items in use outnumber the keys, which the caller prevents with [`capacity`].
+/// Errors: `Internal` when the items in use outnumber the keys, which the caller prevents with [`UsedItems`].
 pub(crate) fn merge(arrays: &[ArrayRef]) -> Result<MergedDictionary> {
     if let Some(unchanged) = unchanged(arrays)? {
         return Ok(unchanged);
@@ -184,30 +186,18 @@ struct Items {
 
 impl Items {
     fn index_of(&mut self, values: &ArrayRef, at: usize) -> Result<u64> {
-        let fixed;
-        let item: &[u8] = match values.data_type() {
-            _ if values.is_null(at) => &[],
-            DataType::Utf8 => value::<Utf8Type>(values, at),
-            DataType::LargeUtf8 => value::<LargeUtf8Type>(values, at),
-            DataType::Binary => value::<BinaryType>(values, at),
-            DataType::LargeBinary => value::<LargeBinaryType>(values, at),
-            other => {
-                let width = fixed_width(other)?;
-                fixed = fixed_bytes(&values.slice(at, 1), width)?;
-                &fixed
-            }
-        };
         if values.is_null(at) {
             // The row is null, so which item it points to does not matter; there may be none yet.
             return Ok(0);
         }
-        if let Some(&index) = self.index.get(item) {
+        let item = item_bytes(values, at)?;
+        if let Some(&index) = self.index.get(item.as_ref()) {
             return Ok(index);
         }
         let index = self.ends.len() as u64;
-        self.bytes.extend_from_slice(item);
+        self.bytes.extend_from_slice(&item);
         self.ends.push(self.bytes.len() as u64);
-        self.index.insert(item.into(), index);
+        self.index.insert(item.as_ref().into(), index);
         Ok(index)
     }
 
@@ -224,6 +214,61 @@ impl Items {
         let offsets: Vec<u64> = std::iter::once(0).chain(self.ends).collect();
         put_block(&offsets, &self.bytes, width, &mut block);
         Ok((block, CompressiveEncoding::Variable { bits_per_offset: width as u64 * 8 }))
+    }
+}
+
+/// The bytes of an item that is not null. Errors: `Unsupported` for types that cannot be items.
+pub(crate) fn item_bytes(values: &ArrayRef, at: usize) -> Result<Cow<'_, [u8]>> {
+    Ok(Cow::Borrowed(match values.data_type() {
+        DataType::Utf8 => value::<Utf8Type>(values, at),
+        DataType::LargeUtf8 => value::<LargeUtf8Type>(values, at),
+        DataType::Binary => value::<BinaryType>(values, at),
+        DataType::LargeBinary => value::<LargeBinaryType>(values, at),
+        other => {
+            let width = fixed_width(other)?;
+            return Ok(Cow::Owned(fixed_bytes(&values.slice(at, 1), width)?.to_vec()));
+        }
+    }))
+}
+
+/// The items that a column has used, if its keys may be too few for those of all its rows: who reads rows of several
+/// pages puts their dictionaries together.
+#[derive(Debug)]
+pub(crate) struct UsedItems {
+    key: DataType,
+    items: HashSet<Box<[u8]>>,
+    /// The last dictionary, and which of its items are there.
+    last: Option<(ArrayRef, Vec<bool>)>,
+}
+
+impl UsedItems {
+    /// None so far; `None` for a type without keys of less than 32 bits.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        let DataType::Dictionary(key, _) = data_type else { return None };
+        let is_narrow = key.primitive_width().is_some_and(|width| width < 4);
+        is_narrow.then(|| Self { key: key.as_ref().clone(), items: HashSet::new(), last: None })
+    }
+
+    /// Adds those of an array. Errors: `Unsupported` for more than there are keys.
+    pub(crate) fn add(&mut self, array: &ArrayRef) -> Result<()> {
+        let dictionary = any(array)?;
+        let values = dictionary.values();
+        if values.is_empty() {
+            return Ok(());
+        }
+        let mut seen = match self.last.take() {
+            Some((last, seen)) if ArrayRef::ptr_eq(&last, values) => seen,
+            _ => vec![false; values.len()],
+        };
+        for (row, item) in dictionary.normalized_keys().into_iter().enumerate() {
+            let is_new = |seen: &&mut bool| !**seen && dictionary.is_valid(row) && values.is_valid(item);
+            if let Some(seen) = seen.get_mut(item).filter(is_new) {
+                *seen = true;
+                self.items.insert(item_bytes(values, item)?.as_ref().into());
+            }
+        }
+        self.last = Some((Arc::clone(values), seen));
+        check_capacity(self.items.len(), &self.key)
     }
 }
 

@@ -6,3 +6,4 @@
 pub(crate) mod decode;
 pub(crate) mod distinct;
 pub(crate) mod encode;
+pub(crate) mod unify;

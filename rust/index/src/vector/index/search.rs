@@ -135,7 +135,8 @@ fn search_graph(
     let ids = &partition.row_ids;
     let limit = nearest.limit();
     let ef = candidates(limit, ef);
-    if limit == 0 || graph.len() != ids.len() || ids.len() <= ef.saturating_mul(FEW) {
+    // It leads to the nearest, however many of them are too near.
+    if limit == 0 || nearest.has_nearer() || graph.len() != ids.len() || ids.len() <= ef.saturating_mul(FEW) {
         return Ok(false);
     }
     let passes = |row: usize| ids.get(row).is_some_and(|id| mask.passes(mask.word(row / WORD), row, *id));

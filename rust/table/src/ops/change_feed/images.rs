@@ -13,7 +13,6 @@ use arrow_ord::cmp::distinct;
 use arrow_ord::ord::make_comparator;
 use arrow_schema::SortOptions;
 use arrow_select::filter::filter_record_batch;
-use arrow_select::interleave::interleave_record_batch;
 use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::rows::{RowRanges, RowRun};
@@ -23,6 +22,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
 use super::{FeedPart, Images};
+use crate::batches::interleave_batches;
 use crate::runtime::{Fault, each_concurrently, planted};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
@@ -120,7 +120,7 @@ impl Step {
         let both = if new.num_columns() == 0 {
             self.batch_of(Vec::new(), order.len())?
         } else {
-            interleave_record_batch(&[&old, &new], &order).map_err(fail)?
+            interleave_batches(&[&old, &new], &order, fail)?
         };
         let kinds =
             StringArray::from_iter_values(ids.iter().flat_map(|_| ["update_preimage", "update_postimage"]));
@@ -217,8 +217,8 @@ impl Step {
         if in_order && batches.len() == 1 {
             return batches.pop().ok_or_else(|| Error::internal("no rows were read"));
         }
-        interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &order)
-            .map_err(|e| Error::invalid_input(format!("Putting {total} rows in order: {e}")))
+        let failed = |e| Error::invalid_input(format!("Putting {total} rows in order: {e}"));
+        interleave_batches(&batches.iter().collect::<Vec<_>>(), &order, failed)
     }
 }
 

@@ -9,7 +9,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{ArrowError, Schema as ArrowSchema};
-use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::schema::{Field, Schema};
@@ -22,6 +21,7 @@ use super::plan::MergePlan;
 use super::rows::Ordered;
 use super::sides::column;
 use super::source::{MergeSource, to_u64};
+use crate::batches::interleave_arrays;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
@@ -176,5 +176,7 @@ fn patched(
     if new.data_type() != old.data_type() {
         new = arrow_cast::cast(&new, old.data_type())?;
     }
-    interleave(&[old.as_ref(), new.as_ref()], picks)
+    let failed = |error| Error::internal(format!("old and new values: {error}"));
+    interleave_arrays(&[Arc::clone(old), new], picks, failed)
+        .map_err(|e| ArrowError::ExternalError(Box::new(e)))
 }

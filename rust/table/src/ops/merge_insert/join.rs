@@ -16,8 +16,6 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
-use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::{take, take_record_batch};
 use pennon_core::{Error, Result};
 
@@ -27,6 +25,7 @@ use super::plan::MergePlan;
 use super::sides::{Batches, JoinColumns, Side};
 use super::source::{MergeSource, bytes_of, to_u64};
 use super::table::Table;
+use crate::batches::{concat_batches, interleave_batches};
 use crate::expr::Expression;
 use crate::ops::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
@@ -317,7 +316,7 @@ impl Build {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         // A condition may read columns of one side only.
         if batches.first().is_some_and(|batch| batch.num_columns() > 0) {
-            let hashed = interleave_record_batch(&batches, &positions).map_err(failed)?;
+            let hashed = interleave_batches(&batches, &positions, failed)?;
             fields.extend(hashed.schema().fields().iter().cloned());
             columns.extend(hashed.columns().iter().cloned());
         }
@@ -400,7 +399,7 @@ impl PartWriter {
             Some(writer) => writer,
             None => self.writer.insert((schema.clone(), Writer::new(&schema)?)),
         };
-        let batch = concat_batches(schema, &self.pending).map_err(failed)?;
+        let batch = concat_batches(schema, &self.pending, failed)?;
         self.pending.clear();
         self.pending_rows = 0;
         writer.write(&batch)

@@ -10,9 +10,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
-use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
-use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::take_record_batch;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, Result, RowAddress};
@@ -20,6 +18,7 @@ use pennon_core::{Error, Result, RowAddress};
 use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered, to_u64};
+use crate::batches::{concat_batches, interleave_batches};
 use crate::ops::spill::{Spilled, Writer};
 use crate::write::members::complete;
 
@@ -97,7 +96,7 @@ impl Ordered {
                         *current = Some((run, at + count));
                     }
                 }
-                concat_batches(schema, &parts).map_err(failed)
+                concat_batches(schema, &parts, failed)
             }
         }
     }
@@ -123,13 +122,13 @@ pub(super) fn pick(source: &MergeSource, rows: &[u64]) -> Result<RecordBatch> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
     }
-    interleave_record_batch(&batches, &positions).map_err(failed)
+    interleave_batches(&batches, &positions, failed)
 }
 
 /// A run, sorted by its last column.
 fn in_order(run: &Spilled, schema: &SchemaRef) -> Result<RecordBatch> {
     let batches = run.read()?.collect::<Result<Vec<_>>>()?;
-    let all = concat_batches(schema, &batches).map_err(failed)?;
+    let all = concat_batches(schema, &batches, failed)?;
     let ranks = all.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
     let ranks = ranks.ok_or_else(|| Error::internal("a run without an order"))?;
     let mut rows: Vec<(u64, u32)> = ranks.values().iter().copied().zip(0..).collect();

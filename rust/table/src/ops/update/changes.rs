@@ -18,7 +18,6 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Schema as ArrowSchema};
-use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
@@ -28,6 +27,7 @@ use pennon_core::{Error, Result, RowAddress, Version};
 
 use super::assign::Assignments;
 use super::given::{Given, ROW_ADDRESS};
+use crate::batches::concat_batches;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::runtime::blocking;
@@ -147,7 +147,7 @@ impl Changes {
         let data = json::stored(data);
         let schema = data.schema();
         let batches = data.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
-        let all = concat_batches(&schema, &batches).map_err(failed)?;
+        let all = concat_batches(&schema, &batches, failed)?;
         drop(batches);
         let addresses = addresses(&all)?;
         let kinds = kinds(&all)?;

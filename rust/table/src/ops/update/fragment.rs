@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow_array::UInt64Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_select::concat::concat_batches;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
 use pennon_core::transaction::Update;
@@ -15,6 +14,7 @@ use tracing::instrument;
 use super::assign::Assignments;
 use super::given::{Given, ROW_ID};
 use super::{choose, in_place};
+use crate::batches::concat_batches;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
@@ -141,7 +141,7 @@ fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, RowsByFragm
         }
         parts.push(lookup.take(&matched)?);
     }
-    let rows = concat_batches(lookup.schema(), &parts)
-        .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))?;
+    let failed = |e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len()));
+    let rows = concat_batches(lookup.schema(), &parts, failed)?;
     Ok((Given::new(ROW_ID, ids, rows)?, deletions::by_fragment(addresses)))
 }

@@ -4,10 +4,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, UInt64Array};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
-use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use pennon_core::{Error, Result, RowId};
 
+use crate::batches::concat_batches;
 use crate::json;
 use crate::write::BatchReader;
 
@@ -40,7 +40,7 @@ impl Given {
             return Err(wrong(&format!("a column _rowid of type {}", field.data_type())));
         }
         let batches = data.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
-        let rows = concat_batches(&schema, &batches).map_err(failed)?;
+        let rows = concat_batches(&schema, &batches, failed)?;
         let ids = rows.column(at).as_primitive::<UInt64Type>();
         if ids.null_count() > 0 {
             return Err(wrong(&format!("{} nulls in column _rowid", ids.null_count())));

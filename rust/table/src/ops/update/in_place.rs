@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::Field as ArrowField;
-use arrow_select::interleave::interleave;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
@@ -17,6 +16,7 @@ use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::assign::{self, Assignments};
+use crate::batches::interleave_arrays;
 use crate::expr;
 use crate::scan::{FragmentReader, Input};
 use crate::store::{Durability, Uploads};
@@ -170,8 +170,8 @@ fn combine(old: &ArrayRef, new: &ArrayRef, picks: &[(usize, usize)]) -> Result<A
     if old.data_type() != new.data_type() {
         old = expr::hand_down(old).map_err(|e| Error::internal(format!("old values: {e}")))?;
     }
-    interleave(&[old.as_ref(), new.as_ref()], picks)
-        .map_err(|e| Error::invalid_input(format!("Putting old and new values together: {e}")))
+    let failed = |e| Error::invalid_input(format!("Putting old and new values together: {e}"));
+    interleave_arrays(&[old, Arc::clone(new)], picks, failed)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) async fn content(
     versions: &[Located],
     broken: &HashSet<String>,
 ) -> Result<Vec<Finding>> {
-    let mut known = Known {
+    let mut checked = Checked {
         broken: broken.clone(),
         decoded: data_files(verified.manifest.fragments.decode_all()).collect(),
     };
@@ -42,7 +42,7 @@ pub(super) async fn content(
                 Err(error) if error.is_not_found() || error.kind() == ErrorKind::Corrupt => continue,
                 Err(error) => return Err(error),
             };
-            match differences(&snapshot, &looked_at, &mut known).await {
+            match differences(&snapshot, &looked_at, &mut checked).await {
                 Ok(found) => findings.extend(found.into_iter().map(|finding| finding.within(at.version))),
                 Err(error) if was_removed(&snapshot, &error).await? => {}
                 Err(error) => return Err(error),
@@ -54,7 +54,7 @@ pub(super) async fn content(
 }
 
 /// Files that are not looked at again.
-struct Known {
+struct Checked {
     /// Full paths of files with a finding.
     broken: HashSet<String>,
     /// Names of data files that were decoded.
@@ -63,26 +63,31 @@ struct Known {
 
 /// What is wrong in the transaction of a version, in its fragments that another one does not have in the same way, and
 /// in data files that were not decoded yet.
-async fn differences(snapshot: &Arc<Snapshot>, other: &Snapshot, known: &mut Known) -> Result<Vec<Finding>> {
+async fn differences(
+    snapshot: &Arc<Snapshot>,
+    other: &Snapshot,
+    checked: &mut Checked,
+) -> Result<Vec<Finding>> {
     let mut findings: Vec<Finding> = gather::transaction(snapshot).await?.into_iter().collect();
     let differences: Vec<Difference> = snapshot.manifest.fragments.diff(&other.manifest.fragments).collect();
     let fragments: Vec<Arc<Fragment>> =
         differences.iter().filter_map(Difference::after).map(Arc::clone).collect();
     let mut ids = judge::Ids::default();
     for chunk in fragments.chunks(runtime::IN_FLIGHT) {
-        for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, chunk, &known.broken).await?) {
+        for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, chunk, &checked.broken).await?)
+        {
             findings.extend(judge::fragment(&snapshot.manifest, fragment, &facts, &mut ids));
         }
     }
-    known.broken.extend(findings.iter().filter_map(|finding| finding.path.clone()));
+    checked.broken.extend(findings.iter().filter_map(|finding| finding.path.clone()));
     let is_new = |fragment: &&Arc<Fragment>| {
-        fragment.files.iter().any(|file| !known.decoded.contains(file.path.as_str()))
+        fragment.files.iter().any(|file| !checked.decoded.contains(file.path.as_str()))
     };
     let unread: Vec<FragmentId> = fragments.iter().filter(is_new).map(|fragment| fragment.id).collect();
     if !unread.is_empty() {
-        let damaged = data::damage(snapshot, Some(&unread), &known.broken).await?;
-        known.broken.extend(damaged.iter().filter_map(|finding| finding.path.clone()));
-        known.decoded.extend(data_files(fragments.into_iter()));
+        let damaged = data::damage(snapshot, Some(&unread), &checked.broken).await?;
+        checked.broken.extend(damaged.iter().filter_map(|finding| finding.path.clone()));
+        checked.decoded.extend(data_files(fragments.into_iter()));
         findings.extend(damaged);
     }
     Ok(findings)

@@ -47,10 +47,23 @@ pub(super) struct IndexRequest {
     pub(super) probes: Probes,
     pub(super) ef: Option<usize>,
     pub(super) range: DistanceRange,
+    /// Whether the distances of what is found are computed again.
+    pub(super) is_refined: bool,
     pub(super) allowed: AllowedRows,
 }
 
 impl IndexRequest {
+    /// Whether rows are kept that seem nearer than the range.
+    fn keeps_nearer(&self) -> bool {
+        self.is_refined && self.range.lower.is_some()
+    }
+
+    /// What takes the rows of a segment.
+    fn neighbors(&self) -> Neighbors {
+        let nearest = Neighbors::new(self.rows, self.range);
+        if self.keeps_nearer() { nearest.with_nearer() } else { nearest }
+    }
+
     /// Whether any row may be found, however far away it is.
     fn is_unrestricted(&self) -> bool {
         self.range == DistanceRange::default() && self.allowed.offsets.is_none()
@@ -232,7 +245,9 @@ impl VectorSearch {
 /// What was found for the vectors of a query in all segments, the nearest first; of one vector as many rows as are wanted.
 fn merged(mut found: Vec<Neighbor>, query: &[ArrayRef], request: &IndexRequest) -> Vec<Neighbor> {
     found.sort_unstable();
-    if let [_] = query {
+    if let [_] = query
+        && !request.keeps_nearer()
+    {
         found.truncate(request.rows);
     }
     found
@@ -249,7 +264,7 @@ fn nearest_in(
     let query = index.prepare(vector)?.with_ef(request.ef);
     let ranked: Vec<u32> = index.ranked(&query)?.into_iter().map(|(partition, _)| partition).collect();
     let probes = request.probes.range(request.rows, ranked.len());
-    let mut nearest = Neighbors::new(request.rows, request.range);
+    let mut nearest = request.neighbors();
     let (mut start, mut end) = (0, probes.first.min(ranked.len()));
     loop {
         let wanted = ranked.get(start..end).unwrap_or_default();
@@ -279,7 +294,7 @@ fn followed_in(
 ) -> Result<Option<Vec<Neighbor>>> {
     let Some(partition) = segment.fully_counted_partition(snapshot, 0) else { return Ok(None) };
     let query = index.prepare(vector)?.with_ef(request.ef);
-    let mut nearest = Neighbors::new(request.rows, request.range);
+    let mut nearest = request.neighbors();
     if index.follow(&query, &partition, &mut nearest)? {
         located(snapshot, segment, nearest).map(Some)
     } else {

@@ -188,7 +188,7 @@ impl NearestPlan {
         let by = match self.index_of(&search).await? {
             None => "by the distance of every vector".to_owned(),
             Some((index, covered)) => {
-                let request = self.request(&search, AllowedRows::default());
+                let request = self.request(&search, AllowedRows::default(), false);
                 let VectorSearch { name, kind, .. } = &*index;
                 let (probes, all) = (index.first_probes(&request), self.candidates.fragments.len());
                 let then = match self.only_indexed || to_u64(all) == covered.len() {
@@ -221,22 +221,23 @@ impl NearestPlan {
         Ok((!covered.is_empty()).then(|| (Arc::new(index), covered)))
     }
 
-    fn request(&self, search: &Search, allowed: AllowedRows) -> IndexRequest {
+    /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
+    fn request(&self, search: &Search, allowed: AllowedRows, is_refined: bool) -> IndexRequest {
         let factor =
             self.nearest.refine_factor.map_or(1, |times| usize::try_from(times).unwrap_or(usize::MAX));
         // An index finds vectors, of which a list has several.
         let times = factor.saturating_mul(if search.is_list { REFINED_LISTS } else { 1 });
-        let is_refined = self.nearest.refine_factor.is_some() || search.is_list;
         IndexRequest {
             rows: search.k.saturating_mul(times),
             probes: self.nearest.probes,
             ef: self.nearest.ef,
-            // Distances that are computed again decide then; nearer ones than are wanted take nobody's place.
+            // Distances that are computed again decide then; nearer ones than are wanted have their own places.
             range: match is_refined {
                 true if search.is_list => DistanceRange::default(),
                 true => DistanceRange { upper: None, ..search.range },
                 false => search.range,
             },
+            is_refined,
             allowed,
         }
     }
@@ -287,7 +288,7 @@ impl NearestPlan {
             || search.is_list
             // Distances of one result are of one kind.
             || (has_others && !index.is_exact());
-        let request = self.request(search, allowed);
+        let request = self.request(search, allowed, is_refined);
         let (snapshot, asked) = (Arc::clone(&self.snapshot), Arc::clone(search));
         let found = match index.followed(&snapshot, &asked.values, &request)? {
             Some(found) => found,

@@ -372,8 +372,7 @@ async fn rename_column(world: &mut World, at: usize, step: &Step) -> Result<(), 
     let Some((field, path)) = any_column(line, step)? else { return Ok(()) };
     let name = format!("c{}", line.next_column);
     line.next_column += 1;
-    let alteration =
-        Alteration { path, name: Some(name.clone()), nullable: None, data_type: None, is_json: false };
+    let alteration = Alteration { path, name: Some(name.clone()), ..Alteration::default() };
     world
         .call(at, step, &Effect::RenameColumn(field, name), Versions::One, async |table: &mut Dataset| {
             table.alter_columns(&[alteration]).await
