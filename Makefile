@@ -43,14 +43,15 @@ SPARK_ENV = SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME="$$(cat $(VENV)/.java)" PYSPARK_P
 .PHONY: help
 help:
 	@echo "make wheel   the wheel, in dist/"
-	@echo "make wheels  wheels for Linux on x86-64 and aarch64, in .build/wheels; WHEEL_TARGETS=... names others"
+	@echo "make wheels  wheels for Linux on x86-64 and aarch64 and for PySpark, in .build/wheels; WHEEL_TARGETS=... names others"
+	@echo "make wheel-spark  the one for PySpark, in .build/wheels; needs no Rust"
 	@echo "make demo    flights through Spark into a Lance table; PREBUILT=... is a wheel, and nothing is compiled"
 	@echo "make develop the package, installed as it is in python/: edits of Python need no build"
 	@echo "make quick   lints, types, and the fast tests in Python; ARGS=... is for pytest"
 	@echo "make lint    words, imports, format, types; needs no build"
 	@echo "make fmt     formats Rust and Python"
 	@echo "make test    all tests"
-	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it"
+	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it; nightly-python and others are its parts"
 	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
 	@echo "make schedules  threads that share work, under thousands of schedules that are drawn"
 	@echo "make miri    code for particular processors, in an interpreter that finds undefined behaviour; needs nightly Rust"
@@ -78,8 +79,19 @@ WHEEL_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 MANYLINUX := manylinux_2_28
 
 .PHONY: wheels
-wheels: $(WHEEL_TARGETS:%=.build/wheels/%/.built)
+wheels: $(WHEEL_TARGETS:%=.build/wheels/%/.built) wheel-spark
 	$(PY) requirements/check_wheels.py $(WHEEL_TARGETS:%=.build/wheels/%/*.whl)
+
+# The package for PySpark is pure Python.
+.PHONY: wheel-spark
+wheel-spark: .build/wheels/pyspark-pennon/.built
+	$(PY) requirements/check_wheels.py .build/wheels/pyspark-pennon/*.whl
+
+.build/wheels/pyspark-pennon/.built: $(PLUGIN_SOURCES) spark-plugin/README.md spark-plugin/LICENSE spark-plugin/NOTICE | $(VENV)/.demo
+	# What an earlier build left would be packed, too.
+	rm -rf $(@D) spark-plugin/build
+	$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(@D) ./spark-plugin
+	@touch $@
 
 .build/wheels/%/.built: $(WHEEL_SOURCES) | toolchain $(VENV)/.zig
 	@command -v rustup >/dev/null || { echo "rustup is missing, which installs the standard library of $*: see https://rustup.rs" >&2; exit 1; }
@@ -162,27 +174,53 @@ ifndef SEED
 SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
+# Each part is a job of .github/workflows/test.yml, where none may take more than six hours.
+NIGHTLY := nightly-commits nightly-tables nightly-crashes nightly-rust nightly-kills nightly-python nightly-spark
+
 .PHONY: nightly
-nightly: test
-	@echo "make nightly: the same again with SEED=$(SEED)"
-	# A million histories of commits, of which none may violate an invariant.
-	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
-	# A million steps of programs on whole tables, of which none may differ from the model.
-	PENNON_STEPS=1000000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
-	# Crashes at any moment of several programs for each verb.
-	PENNON_CRASHES=12 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test crashes
-	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
-	# Ten thousand writers that are killed, of which no acknowledged commit may be lost.
-	PENNON_KILLS=10000 LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.kills --seed=$(SEED)
-	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) \
-		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
-	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) \
-		|| { echo "make nightly: failed with SEED=$(SEED)" >&2; exit 1; }
-	$(MAKE) schedules
-	$(MAKE) lanes
-	$(MAKE) neighbours
-	$(MAKE) fuzz
+nightly: test $(NIGHTLY) schedules lanes neighbours fuzz
 	@echo "make nightly: all tests passed, from seed $(SEED)"
+
+AGAIN = @echo "make $@: SEED=$(SEED)"
+FAILED = { echo "make $@: failed with SEED=$(SEED)" >&2; exit 1; }
+
+# A million histories of commits, of which none may violate an invariant.
+.PHONY: nightly-commits
+nightly-commits: | toolchain
+	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
+
+# A million steps of programs on whole tables, of which none may differ from the model.
+.PHONY: nightly-tables
+nightly-tables: | toolchain
+	$(AGAIN)
+	PENNON_STEPS=1000000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
+
+# Crashes at any moment of several programs for each verb.
+.PHONY: nightly-crashes
+nightly-crashes: | toolchain
+	$(AGAIN)
+	PENNON_CRASHES=12 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test crashes
+
+.PHONY: nightly-rust
+nightly-rust: | toolchain
+	$(AGAIN)
+	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace
+
+# Ten thousand writers that are killed, of which no acknowledged commit may be lost.
+.PHONY: nightly-kills
+nightly-kills: $(VENV)/.wheel $(VENV)/.test
+	$(AGAIN)
+	PENNON_KILLS=10000 LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.kills --seed=$(SEED)
+
+.PHONY: nightly-python
+nightly-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
+	$(AGAIN)
+	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) || $(FAILED)
+
+.PHONY: nightly-spark
+nightly-spark: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
+	$(AGAIN)
+	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) || $(FAILED)
 
 SECONDS ?= 3600
 
@@ -276,6 +314,7 @@ bench: .build/shipped/.installed $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.bench $
 	for script in merge_large stream_pace; do JAVA_HOME="$$(cat $(VENV)/.java)" \
 		$(PY) benches/spark/$$script.py --results benches/results || exit 1; done
 	$(PY) benches/python/memory.py
+	$(PY) requirements/try_wheel.py dist/*.whl --results benches/results
 	$(PY) tests/pages.py --write
 	$(CARGO) bench --profile dist --locked --workspace --exclude pennon-py --bench '*'
 	cd benches/peers && PROTOC="$(CURDIR)/$(BIN)/protoc" $(CARGO) bench --locked --quiet --target-dir "$(PEERS)" > "$(PEERS).log"

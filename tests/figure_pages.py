@@ -19,6 +19,8 @@ from typing import Any
 RESULTS = Path(__file__).parent.parent / "benches" / "results"
 PAGE = "performance.md"
 BENCH_PAGE = "../benches/README.md"
+CHECKSUM_PAGE = "checksums.md"
+INSTALL_PAGE = "install.md"
 GROUPS = ("pylance", "parquet", "formats", "cold", "s3", "synced")
 SPARK = ("spark-5M", "spark-20M")
 BENCHES = (
@@ -39,6 +41,8 @@ BENCHES = (
     "stream_pace",
 )
 """Those of `benches/README.md`."""
+INSTALL = "install"
+"""What `requirements/try_wheel.py` wrote."""
 SIZED = ("datafile", "rows", "indices", "checksums", "vectors", "large_values", "connector")
 SPARK_CASES = (
     "read",
@@ -54,6 +58,8 @@ SPARK_CASES = (
     "count",
 )
 PLOT = "images/row-identity.svg"
+MOST_CHECKED = 1.03
+"""The target of reads that look at all checksums, as times those that look at none."""
 
 NAMES = {
     "pennon": "Pennon",
@@ -131,8 +137,10 @@ def caption(found: dict[str, Any], medians: str = "medians of {rounds}") -> str:
     ]
     commit = f"commit {found['commit'][:12]}" if found["commit"] else "no commit"
     loads = [found["load_before"][0], found["load_after"][0], *(case["load"] for case in found["cases"])]
+    # A wheel that was given is of its own commit, not of that of the checkout.
+    made = "" if "wheel" in found else f", {commit}{' with changes' if found['modified'] else ''}"
     parts = [
-        f"{found['date'][:10]}, {commit}{' with changes' if found['modified'] else ''}",
+        f"{found['date'][:10]}{made}",
         f"Pennon {versions['pennon']}" + "".join(f", {name} {versions[name]}" for name in libraries),
         f"{machine['cores']} cores ({machine['processor']}), {machine['memory_bytes'] / 2**30:.0f} GiB",
         f"{machine['system']}, {machine['file_system']}, Python {versions['python']}",
@@ -175,9 +183,14 @@ def group_part(found: dict[str, Any]) -> str:
             cells.append(" / ".join(values))
         rows.append([case["claim"], *cells])
         notes += [f"- {NAMES[peer]}, {case['claim']}: {why}.\n" for peer, why in case["absent"].items()]
-    stores = " and ".join(dict.fromkeys(case["store"] for case in found["cases"]))
     text = f"{table([*head, *counted], rows)}\n{''.join(notes)}{chr(10) if notes else ''}"
-    return f"{text}{stores[:1].upper()}{stores[1:]}; {caption(found)}"
+    return f"{text}{stores_of(found)}; {caption(found)}"
+
+
+def stores_of(found: dict[str, Any]) -> str:
+    """Where the tables were, as the begin of a sentence."""
+    stores = " and ".join(dict.fromkeys(case["store"] for case in found["cases"]))
+    return f"{stores[:1].upper()}{stores[1:]}"
 
 
 def counts(case: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -187,7 +200,7 @@ def counts(case: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def spark_part(found: dict[str, Any]) -> str:
-    """The table of a run of `verbs.py`, with the targets."""
+    """The table of a run of `verbs.py`, with the targets, which are for the functions and for `format`."""
     sides = ["pennon", *found["peers"]]
     compared = [name for name in found["peers"] if name not in ("load", "workers")]
     head = ["case", "target", *(NAMES[side] for side in sides)]
@@ -195,14 +208,23 @@ def spark_part(found: dict[str, Any]) -> str:
     rows = []
     for case in found["cases"]:
         medians = {side: statistics.median(samples) for side, samples in case["seconds"].items()}
+        targets: dict[str, float] = case.get("target", {})
         wanted = [
-            f"{figure(least)}, {NAMES[peer]}{'' if medians[peer] / medians['pennon'] >= least else ', **missed**'}"
-            for peer, least in case.get("target", {}).items()
+            f"{figure(least)}, {NAMES[peer]}{missed(medians, 'pennon', {peer: least})}"
+            for peer, least in targets.items()
         ]
         cells = [duration(medians[side]) if side in medians else "" for side in sides]
+        if "load" in medians:
+            cells[sides.index("load")] += missed(medians, "load", targets)
         ratios = [times(medians["pennon"], medians[peer]) if peer in medians else "" for peer in compared]
         rows.append([case["claim"], "".join(wanted), *cells, *ratios])
     return f"{table(head, rows)}\nLocal disk, warm; {caption(found)}"
+
+
+def missed(medians: dict[str, float], side: str, targets: dict[str, float]) -> str:
+    """What is next to a side of Pennon that does not reach a target."""
+    is_reached = all(medians[peer] / medians[side] >= least for peer, least in targets.items())
+    return "" if is_reached else ", **missed**"
 
 
 # What row identity costs.
@@ -213,6 +235,38 @@ LINES = {
     "pylance": ("pylance, stable row ids", "#d9730d", ""),
     "pylance_addresses": ("pylance, addresses", "#d9730d", "5 4"),
 }
+
+
+def checksums_part(found: dict[str, Any]) -> str:
+    """What reads that look at checksums cost, as times the cost of those that look at none."""
+    rows = []
+    for case in found["cases"]:
+        medians = {side: statistics.median(samples) for side, samples in case["seconds"].items()}
+        metadata, pages = (medians[side] / medians["off"] for side in ("pennon", "pages"))
+        is_met = round(pages, 2) <= MOST_CHECKED
+        rows.append(
+            [
+                case["claim"],
+                f"{metadata:.2f}",
+                f"{pages:.2f}",
+                f"{MOST_CHECKED:.2f}, {'met' if is_met else '**missed**'}",
+            ]
+        )
+    head = ["case", '`"metadata"`', '`"pages"`', 'target of `"pages"`']
+    return f"{table(head, rows)}\nLocal disk, warm; {caption(found)}"
+
+
+def install_part(found: dict[str, Any]) -> str:
+    """How long it takes from a wheel to the first query, and how large the wheel is."""
+    rows = [[case["claim"], duration(statistics.median(case["seconds"]["pennon"]))] for case in found["cases"]]
+    wheel, versions = found["wheel"], found["versions"]
+    sizes = {name: f"{figure(wheel[name] / 1e6)} MB" for name in wheel if "bytes" in name}
+    text = (
+        f"`{wheel['name']}` has {sizes['bytes']}, and {sizes['installed_bytes']} once it is installed:"
+        f" {sizes['installed_bytes_of_all']} with pyarrow {versions['pyarrow']}, click {versions['click']} and rich"
+        f" {versions['rich']}."
+    )
+    return f"{table(['step', *found['sides'].values()], rows)}\n{text}\n\n{stores_of(found)}; {caption(found)}"
 
 
 TAKES = "takes, with manifests in the cache: medians of {rounds}; updates and the size of the manifest: one run"
@@ -314,5 +368,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     (PAGE, f"figures: {name}"): lambda name=name: group_part(results(name)) for name in GROUPS
 } | {(PAGE, f"figures: {name}"): lambda name=name: spark_part(results(name)) for name in SPARK}
 PARTS |= {(BENCH_PAGE, f"figures: {name}"): lambda name=name: group_part(results(name)) for name in BENCHES}
+PARTS[CHECKSUM_PAGE, "figures: cost of checksums"] = lambda: checksums_part(results("checksums"))
+PARTS[INSTALL_PAGE, f"figures: {INSTALL}"] = lambda: install_part(results(INSTALL))
 PARTS[PAGE, "figures: identity"] = lambda: identity_part(results("identity"))
 FILES: dict[str, Callable[[], str]] = {PLOT: lambda: plot(results("identity"))}

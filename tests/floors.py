@@ -20,6 +20,7 @@ SOURCE = Path(__file__).parents[1] / "rust" / "table" / "src"
 # Lowest first. `lib` only re-exports.
 FLOORS = [
     "runtime",
+    "batches",
     "store",
     "session",
     "versions",

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from pennon import cli
+from pennon.cli._grid import folded
 from rich.cells import cell_len
 from support.command import pennon as run
 from support.command import process
@@ -69,8 +70,6 @@ CALLS: dict[str, list[str]] = {
 }
 # Those that make a table where there is none.
 MAKES = {"import"}
-# Those that print tables and charts, which fit the terminal.
-FITTING = {"head", "take", "sql", "schema", "du", "plot", "tag list", "branch list", "index list", "config list"}
 
 
 def call(name: str, table: object, file: object = "") -> list[str]:
@@ -147,13 +146,31 @@ def others(root: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in MAKES])
+@pytest.mark.parametrize("name", CALLS)
 def test_a_table_of_another_format(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
     for path, says in others(tmp_path).items():
-        done = run(*call(name, tmp_path / path))
+        if name in MAKES and path == "empty":
+            continue
+        before = sorted(tmp_path.rglob("*"))
+        done = run(*call(name, tmp_path / path, tmp_path / "rows.csv"))
         assert (done.status, done.out) == (3, ""), done
         assert is_a_sentence(done.err), done.err
         assert says in done.err
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_where_a_table_may_begin(mode: str, tmp_path: Path) -> None:
+    """In no directory of another format; in an empty one, and in what a write left that failed."""
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    for path, says in others(tmp_path).items():
+        done = run("import", tmp_path / path, tmp_path / "rows.csv", "--mode", mode)
+        assert done.status == (0 if path == "empty" else 3)
+        assert says in done.err or path == "empty"
+    (tmp_path / "left" / "data").mkdir(parents=True)
+    (tmp_path / "left" / "data" / "a.lance").write_bytes(b"")
+    assert run("import", tmp_path / "left", tmp_path / "rows.csv", "--mode", mode).out == "version 1: 1 row\n"
 
 
 def test_names_of_columns_do_nothing_to_a_terminal(uri: str) -> None:
@@ -295,16 +312,15 @@ def test_a_full_disk(name: str, table: pennon.LanceDataset, file: Path) -> None:
     assert "No space left on device" in err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CALLS)
-def test_a_terminal_of_forty_columns(name: str, table: pennon.LanceDataset, file: Path) -> None:
-    """Rows and charts fit; sentences are wrapped by the terminal. Values cannot do anything to it."""
+def in_a_terminal(arguments: list[str], folder: Path, columns: int = 40) -> str:
+    """What a command writes to a terminal, in a folder."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-    arguments = call(name, table.uri, file)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**{key: value for key, value in os.environ.items() if key != "COLUMNS"}, "TERM": "xterm"}
     command = [sys.executable, "-m", "pennon", *arguments]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as started:
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder
+    ) as started:
         os.close(theirs)
         seen = b""
         try:
@@ -314,20 +330,79 @@ def test_a_terminal_of_forty_columns(name: str, table: pennon.LanceDataset, file
             pass
         assert started.wait(60) == 0, seen
     os.close(ours)
-    text = seen.decode()
+    return seen.decode()
+
+
+# What differs from `CALLS` in form.
+MORE = {
+    "show older": ["show", "TABLE", "2"],
+    "diff of two": ["diff", "TABLE", "1"],
+    "diff of each": ["diff", "TABLE", "1..5", "--each", "--limit", "5"],
+    "diff counted": ["diff", "TABLE", "1", "--stat"],
+    "log in lines": ["log", "TABLE", "--oneline", "--stat"],
+    "restore tried": ["restore", "TABLE", "1", "--dry-run"],
+    "compact tried": ["compact", "TABLE", "--dry-run"],
+    "vacuum tried": ["vacuum", "TABLE", "--dry-run", "--older-than", "0", "--files"],
+    "du of versions": ["du", "TABLE", "--by", "version"],
+    "inspect a file": ["inspect", "DATA"],
+}
+# Files as they are, which others read.
+RAW = {"export", "completion"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CALLS, *MORE])
+def test_a_terminal_of_forty_columns(name: str, table: pennon.LanceDataset, file: Path) -> None:
+    """All lines fit. Values cannot do anything to it."""
+    data = next(Path(table.uri, "data").iterdir())
+    os.symlink(data, file.parent / "data.lance")
+    words = {"TABLE": "table.lance", "FILE": "rows.parquet", "DATA": "data.lance"}
+    text = in_a_terminal([words.get(word, word) for word in (CALLS | MORE)[name]], file.parent)
     assert "Traceback" not in text
-    assert "\x1b[2J" not in text or name == "export"  # a file has values as they are
-    if name in FITTING:
-        plain = [line for line in _plain(text).splitlines() if not line.startswith("a vacuum of")]
-        assert max(map(cell_len, plain)) <= 40, plain
+    assert "\x1b[2J" not in text or name == "export"
+    if name not in RAW:
+        assert max(cell_len(line) for line in plain(text).splitlines()) <= 40, plain(text)
 
 
-def _plain(text: str) -> str:
+def test_help_of_forty_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\r\n          jsonl]\r\n" in in_a_terminal(["import", "--help"], tmp_path)
+    monkeypatch.setenv("COLUMNS", "40")
+    for name in ("", *cli._HELP, *(name for name in CALLS if " " in name)):
+        lines = run(*name.split(), "--help").lines
+        # Commands that are copied are in one line.
+        assert max(cell_len(line) for line in lines if "pennon completion" not in line) <= 40, lines
+
+
+def test_nothing_is_cut_where_no_terminal_is(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [["diff", "1"], ["blame", "0"], ["show"], ["inspect"], ["index", "stats", "id_idx"]]
+    for command, *rest in calls:
+        arguments = (
+            [command, *rest[:1], table.uri, *rest[1:]] if command == "index" else [command, table.uri, *rest]
+        )
+        monkeypatch.delenv("COLUMNS", raising=False)
+        expected = run(*arguments).out
+        monkeypatch.setenv("COLUMNS", "40")
+        assert run(*arguments).out == expected
+        assert max(map(len, expected.splitlines())) > 60
+
+
+@pytest.mark.parametrize("width", [1, 5, 12, 40])
+@pytest.mark.parametrize("breaks_words", [False, True])
+def test_folding_loses_nothing(width: int, breaks_words: bool) -> None:
+    text = "  some \x1b[31mwords and\x1b[0m averyverylongone, 漢字漢字漢字 \x1b[1mend\x1b[0m"
+    lines = list(folded(text, width, 4, breaks_words=breaks_words))
+    assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", text)
+    for line in map(plain, lines):
+        assert cell_len(line) <= width or width < 5 or (not breaks_words and " " not in line.strip())
+    assert list(folded(text, 100, 4)) == [text]
+
+
+def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["import", "head", "export", "verify"])
+@pytest.mark.parametrize("name", ["import", "head", "export", "scrub"])
 def test_ctrl_c(name: str, tmp_path: Path) -> None:
     """While it waits for input, for a store, or for a reader: it ends by the signal, and no word."""
     uri: object = tmp_path / "table.lance"
@@ -340,8 +415,8 @@ def test_ctrl_c(name: str, tmp_path: Path) -> None:
         arguments = [*call(name, uri)]
         if name == "head":
             arguments += ["-n", "3000000", "--format", "json"]
-        if name == "verify":
-            arguments = ["scrub", str(uri), "--rate", "1000"]
+        if name == "scrub":
+            arguments += ["--rate", "1000"]
     command = [sys.executable, "-m", "pennon", *arguments]
     with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE) as started:
         time.sleep(2.5)

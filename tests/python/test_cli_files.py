@@ -211,12 +211,70 @@ def test_files_that_are_none(flat: pennon.LanceDataset, tmp_path: Path, name: st
     for mode in ("create", "append"):
         uri = flat.uri if mode == "append" else tmp_path / "new.lance"
         done = run("import", uri, tmp_path / name, "--mode", mode)
-        if (name, mode) in (("empty.jsonl", "append"), ("latin.csv", "create")):
-            continue  # no rows are nothing wrong, and a column of bytes is one
+        if (name, mode) == ("empty.jsonl", "append"):
+            continue  # no rows are nothing wrong
         assert (done.status, done.out) == (3, ""), (mode, done)
         assert done.err.count("\n") == 1
         assert name in done.err
     assert pennon.dataset(flat.uri).count_rows() == 1000
+
+
+OTHER_TEXT = "not UTF-8: say which encoding it is, as in --encoding latin-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("value.csv", b"id,name\n1,\xe9t\xe9\n", f"Column 'name' has text that is {OTHER_TEXT}"),
+        ("header.csv", b"id,\xe9\n1,a\n", f"The names of columns are {OTHER_TEXT}"),
+        (
+            "late.csv",
+            b"id,name\n" + b"1,ab\n" * 1_000_000 + b"1,\xe9\n",
+            f"Column 'name' has text that is {OTHER_TEXT}",
+        ),
+        ("value.jsonl", b'{"id": 1, "name": "\xe9"}\n', f"The text is {OTHER_TEXT}"),
+    ],
+)
+def test_text_that_is_not_utf8(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.csv").write_text("id,name\n1,a\n")
+    uri, before = tmp_path / "t", tmp_path / "before.lance"
+    pennon.write_dataset({"id": [1], "name": ["a"]}, before)
+    for arguments in (
+        [uri, tmp_path / name],
+        [uri, tmp_path / "good.csv", tmp_path / name],
+        [before, tmp_path / name, "--mode", "append"],
+        [before, tmp_path / name, "--mode", "overwrite"],
+    ):
+        done = run("import", *arguments)
+        assert (done.status, done.out, done.err) == (3, "", f"pennon: {tmp_path / name}: {says}\n")
+    with pytest.raises(pennon.NotFoundError):
+        pennon.dataset(uri)
+    assert pennon.dataset(before).version == 1
+
+
+def test_encodings(tmp_path: Path) -> None:
+    table = pa.table({"é": ["ü\r\n€", "", None], "n": [1, 2, 3]})
+    pennon.write_dataset(table, tmp_path / "t")
+    for form in ("csv", "jsonl"):
+        text = run("export", tmp_path / "t", "-", "--format", form).out
+        for encoding in ("cp1252", "utf-16", "utf-8"):
+            file = tmp_path / f"{encoding}.{form}"
+            file.write_bytes(text.encode(encoding))
+            for source, stdin in ((file, b""), ("-", file.read_bytes())):
+                copy = tmp_path / "copy"
+                options = ["--mode", "overwrite", "--encoding", encoding, "--input-format", form]
+                done = run("import", copy, source, *options, stdin=stdin)
+                assert (done.status, done.err) == (0, ""), (form, encoding)
+                assert pennon.dataset(copy).to_table() == table
+    (tmp_path / "a.csv").write_bytes(b"a\n\x81\n")
+    done = run("import", tmp_path / "new", tmp_path / "a.csv", "--encoding", "cp1252")
+    assert (done.status, done.err) == (3, f"pennon: {tmp_path}/a.csv: The bytes 0x81 are no text in cp1252\n")
+    for encoding in ("latin-0", "base64", ""):
+        done = run("import", tmp_path / "new", tmp_path / "a.csv", "--encoding", encoding)
+        assert (done.status, f"{encoding!r} is no encoding of text" in done.err) == (2, True)
+    done = run("import", tmp_path / "new", tmp_path / "a.parquet", "--encoding", "cp1252")
+    assert (done.status, "--encoding is for CSV and JSON" in done.err) == (2, True)
 
 
 def test_names_that_say_nothing(flat: pennon.LanceDataset, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_help_imports_no_command() -> None:
     code = "import sys; from pennon.cli import main; main(['--help']);"
     code += "print([name for name in sys.modules if 'pennon.cli.' in name])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.endswith("['pennon.cli._errors']\n")
+    assert run.stdout.endswith("['pennon.cli._errors', 'pennon.cli._help']\n")
 
 
 def test_help_and_completion_import_neither_arrow_nor_the_core() -> None:

@@ -20,12 +20,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BENCHES = ROOT / "benches" / "python"
-sys.path.append(str(BENCHES))  # scripts, which import each other
+sys.path += [str(BENCHES), str(ROOT / "requirements")]  # scripts, which import each other
 
 import cases  # noqa: E402
 import figures  # noqa: E402
 import object_store  # noqa: E402
 import records  # noqa: E402
+import try_wheel  # noqa: E402
 from cases.data import TINY, Size, picks, takes  # noqa: E402
 from side_by_side import Case, Measured, check_equal, run  # noqa: E402
 
@@ -146,7 +147,7 @@ def test_modules_of_cases_import_their_peers_at_once() -> None:
 
 
 def recorded() -> Iterator[tuple[Path, dict[str, Any]]]:
-    for name in (*cases.GROUPS, *figure_pages.SPARK, *figure_pages.BENCHES):
+    for name in (*cases.GROUPS, *figure_pages.SPARK, *figure_pages.BENCHES, figure_pages.INSTALL):
         path = figure_pages.RESULTS / f"{name}.json"
         yield path, json.loads(path.read_text())
 
@@ -155,7 +156,8 @@ def test_results_are_complete() -> None:
     assert {path.stem for path in figure_pages.RESULTS.iterdir()} == {path.stem for path, _ in recorded()}
     for path, found in recorded():
         assert re.fullmatch(r"[0-9a-f]{40}", found["commit"])
-        assert found["modified"] is False, f"{path.name}: measure again from a clean tree"
+        # A wheel that was given is measured, which the results name.
+        assert found["modified"] is False or "wheel" in found, f"{path.name}: measure again from a clean tree"
         assert found["group"] == path.stem
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", found["date"])
         assert {"cores", "processor", "memory_bytes", "system", "file_system"} == found["machine"].keys()
@@ -302,6 +304,24 @@ def test_a_change_of_results_changes_the_page(tmp_path: Path) -> None:
     plot = figure_pages.plot(identity)
     identity["cases"][0]["measures"]["manifest_bytes"]["pennon"][-1] = [10**6]
     assert figure_pages.plot(identity) != plot
+
+
+def test_steps_of_an_installation_are_those_of_the_page(tmp_path: Path) -> None:
+    wheel = tmp_path / "pennon-1.2.3.whl"
+    wheel.write_bytes(bytes(2_300_000))
+    (steps,) = [[case["name"] for case in figure_pages.results("install")["cases"]]]
+    versions = dict.fromkeys(("pennon", "pyarrow", "click", "rich", "pip"), "1.0")
+    trials = [
+        try_wheel.Trial(dict.fromkeys(steps, seconds), {"versions": versions, "pennon": 6e6, "all": 99e6})
+        for seconds in (0.1, 0.2, 0.9)
+    ]
+    found = try_wheel.recorded(records.Record(), wheel, trials)
+    part = figure_pages.install_part(found)
+    assert part.count("| 200 ms |") == len(steps)
+    assert "`pennon-1.2.3.whl` has 2.3 MB, and 6.0 MB once it is installed: 99.0 MB with pyarrow 1.0" in part
+    assert "commit" not in part
+    source = Path(try_wheel.__file__ or "").read_text()
+    assert [name for name in steps if name not in source] == []
 
 
 @pytest.mark.parametrize(

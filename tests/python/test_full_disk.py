@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,3 +86,60 @@ def test_nothing_is_lost_and_nothing_half_done(uri: str, name: str) -> None:
     opened = pennon.dataset(uri)
     assert opened.version > 2
     assert opened.verify(data=True).findings == []
+
+
+# A repair.
+
+
+def garble(path: Path) -> None:
+    """Bytes in the middle, which every kind of file has a checksum of."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 16] = b"\xaa" * 16
+    path.write_bytes(content)
+
+
+def file_of(folder: str, index: int = -1) -> Callable[[str], Path]:
+    """A file of a folder by the time it was written."""
+    return lambda uri: sorted(Path(uri, folder).rglob("*.*"), key=lambda path: path.stat().st_mtime_ns)[index]
+
+
+DAMAGED: dict[str, Callable[[str], Path]] = {
+    "rows": lambda uri: Path(uri, "data", pennon.dataset(uri).get_fragments()[0].metadata.files[0].path),
+    "deletion file": file_of("_deletions"),
+    "manifest": lambda uri: Path(uri, "_versions", f"{2**64 - 1 - 2:020}.manifest"),
+    "transaction": file_of("_transactions", 1),
+    "index": file_of("_indices"),
+}
+
+
+def contents(uri: str) -> Counter[bytes]:
+    """Of all files but the hint of the newest version, which each commit writes again."""
+    return Counter(Path(path).read_bytes() for path in paths(uri) if not path.endswith(".json"))
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_a_repair_loses_nothing(uri: str, damaged: str) -> None:
+    """Each repair stops at what it writes, and leaves what was there; one with room enough does the rest."""
+    table = pennon.write_dataset(WIDE, uri, max_rows_per_file=1000, enable_stable_row_ids=True)
+    table.delete("id >= 100 AND id < 900")
+    table.optimize.compact_files()
+    table.create_scalar_index("id", "BTREE")
+    rows = table.to_table(with_row_id=True)
+    garble(DAMAGED[damaged](uri))
+    before = contents(uri)
+    size, failures = 0, 0
+    while (error := attempt(table, lambda _: pennon.repair(uri, apply=True), size)) is not None:
+        failures += 1
+        assert isinstance(error, OSError)
+        assert "File too large" in str(error)
+        # Files are moved, never removed; those that were made again stay.
+        assert not before - contents(uri), size
+        size = size * 2 or 16
+    assert failures > 0
+    # What an older version refers to and no copy has is damaged still.
+    assert pennon.repair(uri, apply=True).actions == []
+    opened = pennon.dataset(uri, session=pennon.Session())
+    assert opened.to_table(with_row_id=True).sort_by("_rowid") == rows.sort_by("_rowid")
+    assert opened.to_table(filter="id = 950") == WIDE.slice(950, 1)
+    assert not before - contents(uri)

@@ -138,16 +138,17 @@ def test_examples_are_counted() -> None:
     assert not pages.has_example(names["pennon.InternalError"])
 
 
-# Why there is none.
-WITHOUT_EXAMPLE = {
-    "pennon.InternalError": "a bug of Pennon, which no call is known to provoke",
-}
-
-
 def test_public_names_have_examples() -> None:
     names = {name: value for name, value in pages.documented().items() if name.startswith("pennon.")}
     missing = sorted(name for name, value in names.items() if not pages.has_example(value))
-    assert missing == sorted(WITHOUT_EXAMPLE)
+    assert missing == sorted(f"pennon.{name}" for name in pages.UNSHOWN)
+
+
+def test_the_share_is_of_what_a_program_can_show() -> None:
+    part = pages.share_part()
+    assert f"| all | {len(pages.documented()) - len(pages.UNSHOWN)} |" in part
+    assert "InternalError" in part
+    assert "(99 %)" not in part
 
 
 def test_pages_are_in_the_navigation() -> None:

@@ -36,6 +36,16 @@ def test_each_is_yaml(path: Path) -> None:
     assert isinstance(read(path), dict)
 
 
+def test_dependabot_looks_where_something_is() -> None:
+    files = {"cargo": "Cargo.toml", "pip": "constraints.txt", "github-actions": ".github/workflows/test.yml"}
+    updates = read(ROOT / ".github" / "dependabot.yml")["updates"]
+    assert {update["package-ecosystem"] for update in updates} == set(files)
+    for update in updates:
+        for folder in update.get("directories", [update.get("directory")]):
+            assert (ROOT / folder[1:] / files[update["package-ecosystem"]]).is_file(), folder
+            assert all((ROOT / folder[1:] / name).is_file() for name in update.get("exclude-paths", ()))
+
+
 @BY_NAME
 def test_actions_have_major_versions(path: Path) -> None:
     for action in values(read(path), "uses"):
@@ -56,10 +66,50 @@ def test_commands_name_what_there_is(path: Path) -> None:
     for name in re.findall(r"\btest_\w+\.py", text):
         assert (ROOT / "tests" / "python" / name).exists()
     if path.stem == "test":
-        lanes = read(path)["jobs"]["releases"]["strategy"]["matrix"]["target"]
+        assert set(targets_at_night()) <= targets
         releases = read(path)["jobs"]["dependencies"]["strategy"]["matrix"]["releases"]
-        assert set(lanes) <= targets
         assert all((ROOT / "requirements" / f"{name}.txt").exists() for name in releases)
+
+
+def targets_at_night() -> list[str]:
+    """The targets of make that jobs of the night run."""
+    jobs = read(ROOT / ".github" / "workflows" / "test.yml")["jobs"]
+    at_night = [job for job in jobs.values() if "schedule" in job.get("if", "")]
+    text = "\n".join("\n".join(values(job, "run")) for job in at_night)
+    drawn = [job["strategy"]["matrix"]["target"] for job in at_night if "strategy" in job]
+    return [target for list_ in drawn for target in list_] + re.findall(r"^\s*make ([a-z]\S*)", text, re.MULTILINE)
+
+
+def test_the_night_runs_all_of_make_nightly() -> None:
+    text = (ROOT / "Makefile").read_text()
+    parts = re.search(r"^NIGHTLY := (.+)$", text, re.MULTILINE)
+    needs = re.search(r"^nightly: test \$\(NIGHTLY\) (.+)$", text, re.MULTILINE)
+    assert parts is not None
+    assert needs is not None
+    wanted = [*parts[1].split(), *needs[1].split()]
+    assert {"nightly-python", "fuzz", "lanes"} <= set(wanted)
+    assert set(targets_at_night()) == {*wanted, "miri", "soak", "audit"}
+
+
+def test_the_site_is_looked_at_before_it_is_published() -> None:
+    job = read(ROOT / ".github" / "workflows" / "docs.yml")["jobs"]["build"]
+    assert "make docs-browser" in list(values(job, "run"))
+
+
+@BY_NAME
+def test_jobs_end(path: Path) -> None:
+    """Each before the six hours that a machine is there for."""
+    jobs = read(path)["jobs"]
+    limits = {name: job.get("timeout-minutes", 360) for name, job in jobs.items() if "uses" not in job}
+    assert {name for name, limit in limits.items() if limit >= 360} == set()
+
+
+def test_wheels_are_those_of_make_wheels() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "wheels.yml")["jobs"]
+    folders = {name: list(values(job["steps"], "path")) for name, job in jobs.items()}
+    assert folders["build"] == [".build/wheels/${{ matrix.target }}/*.whl"]
+    assert folders["spark-plugin"] == [".build/wheels/pyspark-pennon/*.whl"]
+    assert re.search(r"^wheels: .* wheel-spark$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 @BY_NAME

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import socket
 import struct
 import threading
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 FAULTS = ["slow down", "reset", "hang", "cut", "lost"]
 SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
@@ -27,6 +28,9 @@ class Proxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.backend = urlsplit(backend).netloc
         self.rate = 0.0
+        self.held: re.Pattern[str] | None = None
+        """Requests, such as `GET /bucket/name`, that are never answered."""
+        self.is_holding = threading.Event()
         self.random = random.Random(0)
         self.lock = threading.Lock()
         self.connections = 0
@@ -48,6 +52,11 @@ class Proxy(ThreadingHTTPServer):
             self.requests.clear()
             self.faults.clear()
 
+    def hold(self, requests: str | None) -> None:
+        """Answers none that has this in it, until it is told otherwise."""
+        self.is_holding.clear()
+        self.held = None if requests is None else re.compile(requests)
+
     @contextmanager
     def counting(self) -> Iterator[None]:
         with self.lock:
@@ -59,9 +68,12 @@ class Proxy(ThreadingHTTPServer):
             with self.lock:
                 self.in_flight -= 1
 
-    def draw(self, method: str) -> str | None:
+    def draw(self, method: str, path: str) -> str | None:
         with self.lock:
             self.requests[method] += 1
+            if self.held is not None and self.held.search(f"{method} {unquote(path)}"):
+                self.is_holding.set()
+                return "hang"
             if self.random.random() >= self.rate:
                 return None
             fault = self.random.choice(FAULTS)
@@ -113,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        fault = self.server.draw(self.command)
+        fault = self.server.draw(self.command, self.path)
         if fault == "slow down":
             self.answer(503, [("Content-Type", "application/xml")], len(SLOW_DOWN), SLOW_DOWN)
         elif fault == "reset":

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem, shell_complete
 
 from pennon.cli import _errors
+from pennon.cli._help import HelpContext, fitting
 
 __all__ = ["Commands", "main"]
 
@@ -72,6 +73,8 @@ INTERRUPTED = 130
 class Commands(click.Group):
     """The commands; the file of each is imported when it is called."""
 
+    context_class = HelpContext
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""
         del ctx
@@ -84,7 +87,7 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"pennon.cli.{_MODULES.get(cmd_name, cmd_name)}")
         found: click.Command = module.command
-        return found
+        return fitting(found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of the help, which imports none of them."""

@@ -36,7 +36,7 @@ def print_changes(
         if each and row["_commit_version"] != version:
             version = row["_commit_version"]
             output.line(_feed.heading(output, row))
-        output.line(_feed.line(output, before, row))
+        output.values(_feed.line(output, before, row))
         printed += 1
     if next(found, None) is not None:
         left = _feed.count(table, begin, end, each).total - printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import click
 import pyarrow as pa
 
 from pennon.cli._bytes import decoded, is_bytes, text_types
+from pennon.cli._csv import BYTES, NOT_UTF8, read_csv
 from pennon.cli._values import CsvWriter, as_json, values_of
 from pennon.errors import InvalidInputError
 
@@ -32,8 +34,8 @@ SUFFIXES: dict[str, FileFormat] = {
 }
 # Those that have bytes as base64.
 TEXTS: tuple[FileFormat, ...] = ("csv", "jsonl")
-# Rows of a batch of Parquet, and bytes of JSON and CSV that are parsed at once.
-ROWS, BYTES = 16_384, 4 << 20
+# Rows of a batch of Parquet.
+ROWS = 16_384
 
 Rows = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
@@ -51,23 +53,61 @@ def format_of(name: str, given: FileFormat | None, option: str) -> FileFormat:
 
 @contextmanager
 def reading(
-    name: str, file_format: FileFormat, schema: pa.Schema | None, known: pa.Schema | None
+    name: str,
+    file_format: FileFormat,
+    schema: pa.Schema | None,
+    known: pa.Schema | None,
+    encoding: str | None = None,
 ) -> Iterator[Rows]:
     """The rows of a file, of standard input for `-`. With `schema` text is read as these types.
 
-    Columns that are bytes in `known` are base64 in text.
+    Columns that are bytes in `known` are base64 in text, which is UTF-8 unless there is an `encoding`.
     """
     if name == "-":
         if file_format == "parquet":
             raise click.UsageError("Parquet cannot be read from standard input: its metadata is at the end")
-        yield _read(sys.stdin.buffer, file_format, schema, known)
+        yield _named(name, sys.stdin.buffer, file_format, schema, known, encoding)
         return
     with open(name, "rb") as file:
-        try:
-            found = _read(file, file_format, schema, known)
-        except (pa.ArrowException, InvalidInputError) as error:
-            raise InvalidInputError(f"{name}: {error}") from None
-        yield found
+        yield _named(name, file, file_format, schema, known, encoding)
+
+
+def _named(
+    name: str,
+    file: IO[bytes],
+    file_format: FileFormat,
+    schema: pa.Schema | None,
+    known: pa.Schema | None,
+    encoding: str | None,
+) -> Rows:
+    """The rows; errors say which file has them."""
+    with _naming(name, encoding):
+        types, batches = _read(_recoded(file, encoding), file_format, schema, known)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        with _naming(name, encoding):
+            yield from batches
+
+    return types, rows()
+
+
+@contextmanager
+def _naming(name: str, encoding: str | None) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, InvalidInputError) as error:
+        raise InvalidInputError(f"{name}: {error}") from None
+    except UnicodeDecodeError as error:
+        found = error.object[error.start : error.end].hex()
+        raise InvalidInputError(f"{name}: The bytes 0x{found} are no text in {encoding}") from None
+
+
+def _recoded(file: IO[bytes], encoding: str | None) -> IO[bytes]:
+    """A file of text in UTF-8."""
+    if encoding is None or codecs.lookup(encoding).name == "utf-8":
+        return file
+    raw: Any = pa.transcoding_input_stream(pa.PythonFile(file, "r"), encoding, "utf-8")
+    return io.BufferedReader(raw)
 
 
 def _read(file: IO[bytes], file_format: FileFormat, schema: pa.Schema | None, known: pa.Schema | None) -> Rows:
@@ -90,37 +130,6 @@ def _parquet(file: IO[bytes], schema: pa.Schema | None) -> Rows:
     return opened.schema_arrow, opened.iter_batches(ROWS)
 
 
-class _WholeLineEnds(io.RawIOBase):
-    """A file whose blocks do not end with CR: pyarrow would drop the LF after it, also that of a text."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._held = file, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._held + self._file.read(size - len(self._held))
-        self._held = b"\r" if len(data) > 1 and data.endswith(b"\r") else b""
-        return data[: len(data) - len(self._held)]
-
-
-def _csv(file: IO[bytes], schema: pa.Schema | None) -> Rows:
-    import pyarrow.csv
-
-    # Words such as NA and NULL are text, and NaN is a number.
-    options = pyarrow.csv.ConvertOptions(
-        column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
-    opened = pyarrow.csv.open_csv(
-        _WholeLineEnds(file),
-        pyarrow.csv.ReadOptions(block_size=BYTES),
-        pyarrow.csv.ParseOptions(newlines_in_values=True),
-        options,
-    )
-    return opened.schema, iter(opened)
-
-
 def _arrow(file: IO[bytes], schema: pa.Schema | None) -> Rows:
     del schema
     if file.seekable():
@@ -138,6 +147,10 @@ def _jsonl(file: IO[bytes], schema: pa.Schema | None) -> Rows:
 
     def parsed(lines: list[bytes], known: pa.Schema | None) -> pa.Table:
         text = b"".join(lines)
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            raise InvalidInputError(f"The text is {NOT_UTF8}") from None
         options = pyarrow.json.ParseOptions(
             explicit_schema=known, unexpected_field_behavior="infer" if known is None else "error"
         )
@@ -165,7 +178,7 @@ def _jsonl(file: IO[bytes], schema: pa.Schema | None) -> Rows:
 
 _READERS: dict[FileFormat, Callable[[IO[bytes], pa.Schema | None], Rows]] = {
     "parquet": _parquet,
-    "csv": _csv,
+    "csv": read_csv,
     "arrow": _arrow,
     "jsonl": _jsonl,
 }

@@ -1,7 +1,12 @@
-"""Tables as text that fits a terminal, however narrow; where not all columns fit in a line, rows are lists."""
+"""Text that fits a terminal, however narrow.
+
+Columns of tables are cut, or rows are lists where not all columns fit in a line. Sentences and values go on in
+the next line.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import click
@@ -10,6 +15,8 @@ from rich.cells import cell_len, set_cell_size
 # Columns are cut to this width, and no further: where that is not enough, each value gets a line.
 LEAST = 6
 _GAP = "  "
+# An instruction to a terminal, which takes no room.
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def grid(
@@ -70,3 +77,41 @@ def _lists(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
         for name, text in zip(header, row, strict=True):
             room = max(LEAST, width - label - len(_GAP))
             yield f"{_cell(name, label, False)}{_GAP}{_cell(text, min(room, cell_len(text)), False)}".rstrip()
+
+
+def folded(text: str, width: int, indent: int, *, breaks_words: bool = False) -> Iterator[str]:
+    """Lines of a line that fit; all but the first are indented.
+
+    A word that is longer than a line is left to the terminal, so that it can be copied, unless it may be broken.
+    """
+    indent = min(indent, width // 2)
+    line, room, is_begun = "", width, False
+    for word in re.findall(r"\s*\S+", text):
+        if is_begun and _length(word) > room:
+            yield line
+            word = word.lstrip()
+            line, room = " " * indent, width - indent
+        while breaks_words and _length(word) > room:
+            end = _end_of(word, room)
+            yield line + word[:end]
+            line, room, word = " " * indent, width - indent, word[end:]
+        line, room, is_begun = line + word, room - _length(word), True
+    yield line
+
+
+def _length(text: str) -> int:
+    return cell_len(_STYLE.sub("", text))
+
+
+def _end_of(word: str, room: int) -> int:
+    """Where the characters end that fit; at least one does."""
+    at = count = 0
+    while at < len(word):
+        style = _STYLE.match(word, at)
+        if style is None:
+            room -= cell_len(word[at])
+            if room < 0 and count:
+                break
+            count += 1
+        at = at + 1 if style is None else style.end()
+    return at

@@ -27,6 +27,8 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Name = Union[int, str, tuple[str, int]]
 """A version as arguments name it: a number, a tag, or a branch and a number."""
 _MOST = 2**64 - 1
+_LONGEST = 1 << 20
+"""Characters of a storage option in a file, so that the wrong file does not fill the memory."""
 
 
 class VersionName(click.ParamType):  # type: ignore[type-arg]
@@ -227,7 +229,9 @@ def storage_option(function: FunctionT) -> FunctionT:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_pairs,
-        help="A setting of the object store, such as aws_region=eu-central-1; may be repeated.",
+        help="A setting of the object store, such as aws_region=eu-central-1; may be repeated. Everyone on the "
+        "machine can see the arguments of a command: give secrets through environment variables such as "
+        "AWS_SECRET_ACCESS_KEY, or as KEY=@FILE, the content of a file (@@ starts a value that begins with @).",
     )(function)
 
 
@@ -311,8 +315,27 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
         if not equals or not key:
             # The text may be a secret.
             raise click.BadParameter("expected KEY=VALUE", ctx=ctx, param=param)
+        if rest.startswith("@@"):
+            rest = rest[1:]
+        elif rest.startswith("@"):
+            rest = _content_of(rest[1:], ctx, param)
         found[key] = rest
     return found
+
+
+def _content_of(path: str, ctx: click.Context, param: click.Parameter) -> str:
+    """The text of a file, without the newline at its end that editors add."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise click.BadParameter(f"file {path!r}: {error.strerror}", ctx=ctx, param=param) from None
+    except ValueError:
+        # The message of a decoder repeats the bytes.
+        raise click.BadParameter(f"file {path!r} is not a text in UTF-8", ctx=ctx, param=param) from None
+    if len(text) > _LONGEST:
+        raise click.BadParameter(f"file {path!r} is longer than {_LONGEST} characters", ctx=ctx, param=param)
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -16,7 +16,7 @@ import click
 import pyarrow as pa
 
 from pennon._text import in_bytes
-from pennon.cli._grid import grid
+from pennon.cli._grid import folded, grid
 from pennon.cli._values import CsvWriter, as_json, shown, values_of
 
 Format = Literal["table", "json", "csv", "arrow"]
@@ -47,8 +47,13 @@ class Output:
         return shutil.get_terminal_size((_WIDTH, 24)).columns if _is_terminal() else None
 
     def line(self, text: str = "", **style: Any) -> None:
-        """Print a line of text."""
-        click.echo(click.style(text, **style) if style else text, color=self.color)
+        """Print a line of text, or several."""
+        for part in text.split("\n"):
+            self._folded(part, len(part) - len(part.lstrip()) + 2, style)
+
+    def values(self, text: str) -> None:
+        """Print a line that ends with values of rows, which may be words of any length."""
+        self._folded(text, 4, {}, breaks_words=True)
 
     def style(self, text: str, **style: Any) -> str:
         """Text in a colour, if there are any."""
@@ -95,7 +100,8 @@ class Output:
         elif self.format == "table":
             size = max(map(len, record))
             for name, value in record.items():
-                self.line(f"{self.style(name.ljust(size), bold=True)}  {shown(value, None)}".rstrip())
+                text = f"{self.style(name.ljust(size), bold=True)}  {shown(value, None)}".rstrip()
+                self._folded(text, size + 2, {}, breaks_words=True)
         else:
             self.rows(pa.Table.from_pylist([record]))
 
@@ -105,6 +111,11 @@ class Output:
             click.echo(json.dumps(record, indent=2))
         else:
             self.line(text)
+
+    def _folded(self, text: str, indent: int, style: dict[str, Any], *, breaks_words: bool = False) -> None:
+        width = self.width
+        for part in [text] if width is None else folded(text, width, indent, breaks_words=breaks_words):
+            click.echo(click.style(part, **style) if style else part, color=self.color)
 
     def _table(
         self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], text: dict[str, Callable[[Any], str]], null: str

@@ -92,9 +92,9 @@ def _print(output: Output, id: int, history: pa.Table) -> None:
         output.line(f"{title}  {when}  {row['_operation'] or row['_change_type']}{said}")
         kind = row["_change_type"]
         if kind == "delete":
-            output.line("  " + output.style(f"- {_feed.values(before)}", fg="red"))
+            output.values("  " + output.style(f"- {_feed.values(before)}", fg="red"))
         elif kind == "insert":
-            output.line("  " + output.style(f"+ {_feed.values(row)}", fg="green"))
+            output.values("  " + output.style(f"+ {_feed.values(row)}", fg="green"))
         else:
-            output.line(f"  {output.style('~', fg='yellow')} {_feed.differences(output, before, row)}")
+            output.values(f"  {output.style('~', fg='yellow')} {_feed.differences(output, before, row)}")
         before = row

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pennon._text import counted
 from pennon.cli._files import FORMATS, TEXTS, FileFormat, format_of, reading
-from pennon.cli._open import Address, table_argument
+from pennon.cli._open import Address, local_path, table_argument, what_is_at
 from pennon.cli._output import Output, color_option
 from pennon.cli._progress import watched
 from pennon.errors import InvalidInputError, NotFoundError
@@ -21,6 +21,18 @@ from pennon.write import write_dataset
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
     from pennon.types import WriteMode
+
+# Directories of a table without versions, whose first write failed.
+_LEFTOVERS = {"data", "_transactions", "_deletions", "_indices"}
+
+
+def _known_encoding(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    try:
+        if value is not None:
+            "a".encode(value)
+    except LookupError:
+        raise click.BadParameter(f"{value!r} is no encoding of text", ctx=ctx, param=param) from None
+    return value
 
 
 @click.command()
@@ -36,6 +48,12 @@ if TYPE_CHECKING:
 @click.option(
     "--input-format", type=click.Choice(FORMATS), help="Format of the files, if their names do not say it."
 )
+@click.option(
+    "--encoding",
+    metavar="NAME",
+    callback=_known_encoding,
+    help="Encoding of CSV and JSON, if it is not UTF-8: latin-1, cp1252, utf-16.",
+)
 @click.option("-m", "--message", metavar="TEXT", help="A message for the log.")
 @color_option
 def command(
@@ -43,6 +61,7 @@ def command(
     files: tuple[str, ...],
     mode: WriteMode,
     input_format: FileFormat | None,
+    encoding: str | None,
     message: str | None,
     color: bool,
 ) -> None:
@@ -54,12 +73,16 @@ def command(
     must have the columns of the first.
     """
     formats = [format_of(name, input_format, "--input-format") for name in files]
+    if encoding is not None and not set(formats) <= set(TEXTS):
+        raise click.UsageError("--encoding is for CSV and JSON: other formats say what their texts are")
     target = None if mode == "create" and table.branch is None else _present(table)
+    if target is None:
+        _check_destination(table.uri)
     known = None if target is None else target.schema
     schema = known if mode == "append" else None
     count = 0
     with ExitStack() as opened, watched("import") as progress:
-        first, batches = opened.enter_context(reading(files[0], formats[0], schema, known))
+        first, batches = opened.enter_context(reading(files[0], formats[0], schema, known, encoding))
         if known is None and formats[0] not in TEXTS:
             known = first
 
@@ -69,8 +92,8 @@ def command(
             for at, (name, file_format) in enumerate(zip(files, formats, strict=True)):
                 if at > 0:
                     opened.close()
-                    _, parts = opened.enter_context(reading(name, file_format, schema or first, known))
-                for batch in _named(parts, name):
+                    _, parts = opened.enter_context(reading(name, file_format, schema or first, known, encoding))
+                for batch in parts:
                     count += batch.num_rows
                     yield batch
 
@@ -96,9 +119,11 @@ def _present(table: Address) -> LanceDataset | None:
         return None
 
 
-def _named(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
-    """The batches; errors say which file has them."""
-    try:
-        yield from batches
-    except (pa.ArrowException, InvalidInputError) as error:
-        raise InvalidInputError(f"{name}: {error}") from None
+def _check_destination(uri: str) -> None:
+    """Raises `InvalidInputError` if a local path has something that is no table, nor what a failed write left."""
+    path = local_path(uri)
+    if path is None or not path.exists():
+        return
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else None
+    if names is None or not ("_versions" in names or names <= _LEFTOVERS):
+        raise InvalidInputError(what_is_at(uri) or uri)

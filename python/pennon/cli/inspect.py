@@ -11,7 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 import click
 import pyarrow as pa
 
-from pennon._text import aligned, counted, in_bytes
+from pennon._text import counted, in_bytes
+from pennon.cli._grid import grid
 from pennon.cli._open import Address, kind_of_file, local_path, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._values import shown
@@ -123,7 +124,7 @@ def command(table: Address, output: Output, everything: bool, as_json: bool) -> 
     table. A ratio is bytes in memory divided by bytes in the file. JSON has every page and fragment.
     """
     found = report(table, None if everything or as_json or output.format == "json" else SHOWN)
-    output.report({**found}, text(found), as_json)
+    output.report({**found}, text(found, output.width), as_json)
 
 
 def report(address: Address, most: int | None = None) -> FileReport | TableReport:
@@ -323,14 +324,14 @@ def _ratio(name: str | None, kind: pa.DataType | None, rows: int, size: int) -> 
         return None
 
 
-def text(found: FileReport | TableReport) -> str:
-    """The report as text."""
+def text(found: FileReport | TableReport, width: int | None = None) -> str:
+    """The report as text, with tables of this width."""
     if found["kind"] == "file":
-        return "\n".join(_file_text(found))
-    return "\n".join(_table_text(found))
+        return "\n".join(_file_text(found, width))
+    return "\n".join(_table_text(found, width))
 
 
-def _file_text(found: FileReport) -> Iterator[str]:
+def _file_text(found: FileReport, width: int | None) -> Iterator[str]:
     rows, size = counted(found["rows"], "row"), in_bytes(found["bytes"])
     yield f"{shown(found['path'], None)}: data file of version {found['version']}, {rows}, {size}"
     buffers = ", ".join(in_bytes(size) for size in found["global_buffers"])
@@ -359,10 +360,10 @@ def _file_text(found: FileReport) -> Iterator[str]:
             lines.append((f"  page {at}", "", rows, size, "", _sizes(page["buffers"]), page["encoding"]))
         if len(pages) > SHOWN:
             lines.append((f"  and {len(pages) - SHOWN} more", "", "", "", "", "", ""))
-    yield from aligned(lines, right=(2, 3, 4))
+    yield from grid(lines[0], lines[1:], (2, 3, 4), width)
 
 
-def _table_text(found: TableReport) -> Iterator[str]:
+def _table_text(found: TableReport, width: int | None) -> Iterator[str]:
     ids = "stable row ids" if found["stable_row_ids"] else "no stable row ids"
     yield (
         f"{shown(found['path'], None)}: table, version {found['version']},"
@@ -379,7 +380,7 @@ def _table_text(found: TableReport) -> Iterator[str]:
     ]
     if len(found["fragments"]) > SHOWN:
         lines.append((f"and {len(found['fragments']) - SHOWN} more", "", "", "", ""))
-    yield from aligned(lines, right=(1, 2, 3))
+    yield from grid(lines[0], lines[1:], (1, 2, 3), width)
     yield ""
     if found["fragments_read"] < len(found["fragments"]):
         read, every = found["fragments_read"], len(found["fragments"])
@@ -389,7 +390,7 @@ def _table_text(found: TableReport) -> Iterator[str]:
         encodings = "; ".join(f"{count} x {name}" for name, count in column["encodings"].items())
         figures = (in_bytes(column["bytes"]), _times(column["ratio"]), f"{column['pages']:,}")
         rows.append((shown(column["name"]), shown(column["type"], None), *figures, encodings))
-    yield from aligned(rows, right=(2, 3, 4))
+    yield from grid(rows[0], rows[1:], (2, 3, 4), width)
 
 
 def _sizes(counts: list[int]) -> str:

@@ -75,12 +75,19 @@ def _by_duckdb(opened: LanceDataset, query: str) -> pa.RecordBatchReader:
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
         reader = read(_BATCH)
     except duckdb.Error as error:
-        raise InvalidInputError(f"Error executing the query: {error}") from None
+        raise _failure(error) from None
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             yield from reader
         except (duckdb.Error, pa.ArrowException) as error:
-            raise InvalidInputError(f"Error executing the query: {error}") from None
+            raise _failure(error) from None
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def _failure(error: Exception) -> BaseException:
+    """What DuckDB makes an error of: Ctrl-C too, while it waits for rows."""
+    if str(error).rstrip().endswith("KeyboardInterrupt"):
+        return KeyboardInterrupt()
+    return InvalidInputError(f"Error executing the query: {error}")
