@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from pyspark_pennon.batches import converter, is_blob
-from pyspark_pennon.column_names import stored_names
+from pyspark_pennon.column_names import stored_name, stored_names
 from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.feed_options import FeedOptions, has_end
 from pyspark_pennon.handle import version_time, version_times
@@ -535,8 +535,9 @@ class ChangesReader(DataSourceReader):
         """Pin the window and divide it."""
         table = open_newest(self._options)
         begin, end = window(table, self._options)
-        names = [name for name in self._schema.fieldNames() if name not in DESCRIBING.fieldNames()]
         last = table.checkout_version(end)
+        asked = [name for name in self._schema.fieldNames() if name not in DESCRIBING.fieldNames()]
+        names = stored_names(last.schema.names, asked, is_sensitive=False)
         check_columns(feed_schema(last, names), self._schema)
         # Without partitions Spark would generate one that carries no window.
         return plan(last, self._options, names, begin, end) or [FeedRange(end, end, tuple(names))]
@@ -549,10 +550,11 @@ class ChangesReader(DataSourceReader):
 
 
 def check_columns(known: StructType, asked: StructType) -> None:
-    """Refuse a schema whose columns have other types than the table's."""
+    """Refuse a schema whose columns have other types than the table's; case does not matter in their names."""
     types = {field.name: field.dataType for field in known.fields}
     for column in asked.fields:
-        found = types.get(column.name)
+        name = stored_name(list(types), column.name, is_sensitive=False)
+        found = None if name is None else types[name]
         if found != column.dataType:
             raise mismatch(
                 f"column '{column.name}' was asked for as {column.dataType.simpleString()}, but the feed has "

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark_pennon import tables
 from pyspark_pennon.batches import converter
 from pyspark_pennon.column_checkpoint import Checkpoint
+from pyspark_pennon.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.executor import run_partitions, run_tasks
 from pyspark_pennon.frames import parallelism
@@ -193,10 +194,14 @@ class BatchFunction:
     def read_columns(self, table: Any) -> list[str]:
         """The columns that the function gets."""
         known = table.schema.names
-        for name in self.columns or ():
+        if self.columns is None:
+            return list(known)
+        is_sensitive = is_case_sensitive(self.target.spark)
+        names = stored_names([*known, *SYSTEM_COLUMNS], self.columns, is_sensitive=is_sensitive)
+        for name in names:
             if name not in known and name not in SYSTEM_COLUMNS:
                 raise invalid(f"There is no column '{name}' to read; the columns are {', '.join(known)}")
-        return list(known) if self.columns is None else self.columns
+        return list(dict.fromkeys(names))
 
     def run(self, table: Any, plan: Any, schema: pa.Schema, numbers: list[int]) -> list[Any]:
         """The results of some tasks."""

@@ -14,6 +14,8 @@ from pyspark_pennon.provider import stored
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pyspark_pennon.row_changes import Target
+
 
 class TableHandle:
     """A table by its URI, seen from a Spark session."""
@@ -44,6 +46,12 @@ class TableHandle:
 
         options = stored(self._storage_options)
         return pennon.dataset(self._uri, version=version, asof=asof, storage_options=options)
+
+    def _target(self) -> Target:
+        """What verbs change; imported late, since processes that plan a data source change nothing."""
+        from pyspark_pennon.row_changes import Target
+
+        return Target.of(self._spark, self._uri, self._storage_options, self._alias)
 
     def _frame(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
         return self._spark.createDataFrame(rows, schema)

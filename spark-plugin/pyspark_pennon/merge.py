@@ -313,8 +313,9 @@ class MergeBuilder:
         Raises
         ------
         pennon.InvalidInputError
-            There is no clause, the source is not deterministic, a clause names an unknown column, or several rows
-            of the source match one row that a clause changes; the message has the key.
+            There is no clause, the source is not deterministic (which a session of Spark Connect does not tell), a
+            clause names an unknown column, or several rows of the source match one row that a clause changes; the
+            message has the key.
         pennon.SchemaMismatchError
             A value that a clause gives a row, or the type of one, does not fit the column.
         pyspark.errors.AnalysisException

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def is_deterministic(frame: DataFrame) -> bool:
-    """Whether Spark would compute the same rows again, for all it knows."""
+    """Whether Spark would compute the same rows again, for all it knows.
+
+    In Spark Connect the plan is on the server, nothing is known, and the answer is yes.
+    """
     execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
     return execution is None or bool(execution().analyzed().deterministic())
 

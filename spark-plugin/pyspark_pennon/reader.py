@@ -78,7 +78,8 @@ class Reader(DataSourceReader):
         table = tables.open_table(self._options)
         tables.check_columns(table, self._options, self._schema)
         # The processors of the executors are not known here.
-        plan = tables.plan_read(table, self._options, self._schema.fieldNames(), os.cpu_count() or 1)
+        names = tables.asked_columns(table, self._schema)
+        plan = tables.plan_read(table, self._options, names, os.cpu_count() or 1)
         shipped = ShippedPlan.of(plan, self._options.storage_options)
         return [TaskPartition(shipped.only(number)) for number in range(len(shipped))] or [TaskPartition(None)]
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
+from pyspark_pennon.column_names import is_case_sensitive, stored_name
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.options import ReadOptions, one_reference, session_storage_options
@@ -115,9 +116,12 @@ def nearest(
     )
     table = tables.open_table(read)
     read = tables.with_stored_names(table, read, spark)
-    asked_column = column if query_column is None else query_column
-    if asked_column not in queries.columns:
-        raise invalid(f"the queries have no column {asked_column!r}, they have {queries.columns}")
+    is_sensitive = is_case_sensitive(spark)
+    wanted_column = column if query_column is None else query_column
+    asked_column = stored_name(queries.columns, wanted_column, is_sensitive=is_sensitive)
+    if asked_column is None:
+        raise invalid(f"the queries have no column {wanted_column!r}, they have {queries.columns}")
+    column, vectors, is_list = _vectors(table, column, is_sensitive=is_sensitive)
     if columns is None:
         others = tuple(name for name in table.schema.names if name != column.split(".")[0])
         read = replace(read, columns=others)
@@ -127,7 +131,6 @@ def nearest(
     if clashes:
         raise invalid(f"the columns {clashes} are in the queries and in the result: rename those of the queries")
     # What is wrong with the request is said here, and not by a task.
-    vectors, is_list = _vectors(table, column)
     asked = {"column": column, "q": [0.0] * vectors.list_size, "k": k, "metric": metric, **(options or {})}
     table.scanner(nearest=asked, filter=filter_sql, prefilter=True)
     search = Search(
@@ -189,14 +192,19 @@ def _divided(table: Any, queries: int, wanted: int) -> list[tuple[list[int], ran
     ]
 
 
-def _vectors(table: Any, column: str) -> tuple[pa.FixedSizeListType, bool]:
-    """The type of the vectors of a column, and whether rows have lists of them."""
+def _vectors(table: Any, column: str, *, is_sensitive: bool) -> tuple[str, pa.FixedSizeListType, bool]:
+    """The path of a column of vectors as the table spells it, the type of the vectors, and whether rows have lists
+    of them.
+    """
     import pyarrow as pa
 
-    first, *path = column.split(".")
-    found = table.schema.field(first).type if first in table.schema.names else None
-    for name in path:
-        found = found.field(name).type if isinstance(found, pa.StructType) else None
+    path: list[str] = []
+    found: Any = pa.struct(list(table.schema))
+    for part in column.split("."):
+        members = [member.name for member in found] if isinstance(found, pa.StructType) else []
+        name = stored_name(members, part, is_sensitive=is_sensitive)
+        found = None if name is None else found.field(name).type
+        path.append(name or part)
     is_list = False
     if isinstance(found, pa.ListType | pa.LargeListType):
         found, is_list = found.value_type, True
@@ -204,4 +212,4 @@ def _vectors(table: Any, column: str) -> tuple[pa.FixedSizeListType, bool]:
         found = found.storage_type
     if not isinstance(found, pa.FixedSizeListType):
         raise invalid(f"the table has no column of vectors {column!r}, it has {table.schema.names}")
-    return found, is_list
+    return ".".join(path), found, is_list

@@ -45,6 +45,7 @@ from pyspark_pennon.changes import (
     start_version,
     without_vacuumed,
 )
+from pyspark_pennon.column_names import stored_names
 from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
@@ -262,7 +263,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The names that a version has for the columns of the stream, by field id; None for a column it lacks."""
         names = _names_by_id(table)
         found = [names.get(self._field_ids()[name]) for name in self._data]
-        renamed = [at for at, name in enumerate(self._data) if found[at] not in (None, name)]
+        renamed = [at for at, name in enumerate(self._data) if (found[at] or name).lower() != name.lower()]
         # An overwrite numbers fields from 0 again, so the field may have been another column before.
         if renamed and self._is_overwritten_after(int(table.version)):
             for at in renamed:
@@ -280,7 +281,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             table = open_newest(self._options)
             self._check_names(table)
             found = {name: id for id, name in _names_by_id(table).items()}
-            self._ids = {name: found[name] for name in self._data}
+            stored = stored_names(list(found), self._data, is_sensitive=False)
+            self._ids = {name: found[own] for name, own in zip(self._data, stored, strict=True)}
         return self._ids
 
     def _check_names(self, table: Any) -> None:
@@ -297,7 +299,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if kind == self._schema[name].dataType:
                 continue
             what = "was dropped" if kind is None else f"is {kind.simpleString()} now"
-            if kind is None and name in names.values():
+            if kind is None and name.lower() in map(str.lower, names.values()):
                 what = "is another one now, of another type or made again"
             raise invalid(
                 f"Column '{name}' of the stream {what}, in version {table.version} of {self._options.uri} or "

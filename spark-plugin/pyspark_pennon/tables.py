@@ -87,7 +87,7 @@ def full_schema(table: Any) -> pa.Schema:
 
 def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
     """Refuse a schema given by the user if the table lacks a column or has another type for it."""
-    known = spark_schema(_scan(table, options, schema.fieldNames()).projected_schema)
+    known = spark_schema(_scan(table, options, asked_columns(table, schema)).projected_schema)
     for asked, found in zip(schema.fields, known.fields, strict=True):
         if asked.dataType != found.dataType:
             raise mismatch(
@@ -183,6 +183,11 @@ def with_stored_names(table: Any, options: ReadOptions, spark: SparkSession | No
     is_sensitive = spark is not None and is_case_sensitive(spark)
     names = stored_names(table.schema.names, options.columns, is_sensitive=is_sensitive)
     return replace(options, columns=tuple(names))
+
+
+def asked_columns(table: Any, schema: StructType) -> list[str]:
+    """The columns of a schema given by the user, as the table spells them; case does not matter."""
+    return stored_names(full_schema(table).names, schema.fieldNames(), is_sensitive=False)
 
 
 def readable_columns(table: Any, options: ReadOptions) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
 from pyspark_pennon.batch_calls import current_run, numbered_call
+from pyspark_pennon.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.errors import invalid, unsupported
 from pyspark_pennon.executor import spark_context
 from pyspark_pennon.merge import MergeBuilder
@@ -171,7 +172,7 @@ def _newest(batch: DataFrame, keys: list[str], order: list[Column]) -> DataFrame
     from pyspark.sql import Window
     from pyspark.sql import functions as fn
 
-    _check_keys(batch.columns, keys)
+    keys = _keys_of(batch, batch.columns, keys)
     window = Window.partitionBy(*(fn.col(quoted(key)) for key in keys)).orderBy(*order)
     has_null = fn.lit(False)
     for key in keys:
@@ -186,10 +187,13 @@ def _descending(order_by: Column | str) -> Column:
     return (fn.expr(order_by) if isinstance(order_by, str) else order_by).desc_nulls_last()
 
 
-def _check_keys(columns: Sequence[str], keys: list[str]) -> None:
-    for key in keys:
+def _keys_of(batch: DataFrame, columns: Sequence[str], keys: list[str]) -> list[str]:
+    """The keys as the columns of a batch spell them."""
+    found = stored_names(columns, keys, is_sensitive=is_case_sensitive(batch.sparkSession))
+    for key in found:
         if key not in columns:
             raise invalid(f"The batch lacks the key '{key}': its columns are {', '.join(columns)}")
+    return _keys(found)
 
 
 @contextmanager
@@ -204,7 +208,7 @@ def _started(
     """The merge of a batch, by its keys, which is executed within; the table is made if there is none."""
     from pyspark.sql import functions as fn
 
-    _check_keys(columns, keys)
+    keys = _keys_of(rows, columns, keys)
     spark = rows.sparkSession
     target = Target.of(spark, uri, storage_options or {}, "t")
     context = spark_context(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -121,11 +122,20 @@ def test_verbs_and_failures_on_a_standalone_master(tmp_path: Path) -> None:
 
 def test_speculative_twins(tmp_path: Path) -> None:
     """Spark starts a twin of a slow task on another host only, so the two workers have an address each."""
+    logs = tmp_path / "events"
+    logs.mkdir()
     settings = {"": "true", ".interval": "100ms", ".quantile": "0.5", ".multiplier": "1.1"}
     conf = " ".join(f"spark.speculation{name}={value}" for name, value in settings.items())
+    conf += f" spark.eventLog.enabled=true spark.eventLog.dir=file://{logs} spark.eventLog.compress=false"
     with standalone(tmp_path, workers=2) as url:
         output = run(url, tmp_path, "twins", PENNON_TEST_CONF=conf)
     assert output.count("the twin of a slow task was first") == 2, output
+    assert output.count("a task and its twin have both finished") == 2, output
+    # What Spark says of an attempt whose success it hears of after that of the other one.
+    texts = [path.read_text() for path in logs.rglob("*") if path.is_file()]
+    late = "Finish but did not commit due to another attempt succeeded"
+    ended = [json.loads(line) for text in texts for line in text.splitlines() if late in line]
+    assert [event["Event"] for event in ended].count("SparkListenerTaskEnd") == 2, ended
 
 
 SECRET = "FAKE5ECRET"

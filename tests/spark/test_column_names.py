@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, nearest, read, read_changes, write
+from pyspark_pennon import LanceTable, apply_changes, nearest, read, read_changes, upsert_batches, write
 from pyspark_pennon.column_names import assigned_name, stored_name, stored_names
+from pyspark_pennon.upserts import _keys_of
 
 NAMES = ["id", "Name", "a.b", "`q`", "x", "X"]
 
@@ -142,6 +143,79 @@ def test_reads_and_feeds(spark: SparkSession, table: LanceTable) -> None:
     assert nearest(spark, f"{uri}-2", questions, 1, column="e", columns=["WORD"]).first()["word"] == "a"
 
 
+def test_columns_that_a_function_reads(table: LanceTable) -> None:
+    def doubled(batch: pa.RecordBatch) -> dict[str, Any]:
+        assert batch.schema.names == ["v", "_rowid"]
+        return {"w": [2 * value for value in batch["v"].to_pylist()]}
+
+    table.addColumns(doubled, "w int", readColumns=["V", "_ROWID", "v"])
+    assert [row["w"] for row in content(table)] == [20, 40, 60]
+    with pytest.raises(pennon.InvalidInputError, match="There is no column 'W2' to read"):
+        table.addColumns(doubled, "x int", readColumns=["W2"])
+
+
+def test_a_given_schema(spark: SparkSession, table: LanceTable, tmp_path: Path, pushdown: None) -> None:
+    """The frame has the spelling of the schema, as with Spark's own sources."""
+    rows = spark.read.format("pennon").schema("V int, ID long").load(table.uri)
+    assert rows.columns == ["V", "ID"]
+    assert sorted(rows.collect()) == [(10, 1), (20, 2), (30, 3)]
+    pushed = spark.read.format("pennon").option("push_filters", True).schema("V int, ID long").load(table.uri)
+    assert pushed.where("id >= 2 AND V < 30").collect() == [(20, 2)]
+    with pytest.raises(Exception, match="column 'V' was asked for as bigint, but the table has int"):
+        spark.read.format("pennon").schema("V long").load(table.uri).collect()
+    described = "_change_type string, _commit_version long, _commit_timestamp timestamp, _rowid long"
+    options = {"readChangeFeed": True, "startingVersion": 1}
+    reader = spark.read.format("pennon").options(**options).schema(f"V int, {described}")
+    assert sorted(row.V for row in reader.load(table.uri).collect()) == [10, 20, 30]
+    wrong = spark.read.format("pennon").options(**options).schema(f"V long, {described}")
+    with pytest.raises(Exception, match="column 'V' was asked for as bigint, but the feed has int"):
+        wrong.load(table.uri).collect()
+    stream = spark.readStream.format("pennon").schema("V int, ID long").load(table.uri)
+    writer = stream.writeStream.format("memory").queryName("spelled").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.start().awaitTermination(120)
+    assert sorted(spark.table("spelled").collect()) == [(10, 1), (20, 2), (30, 3)]
+
+
+def test_keys_of_batches(spark: SparkSession, table: LanceTable, tmp_path: Path) -> None:
+    uri = table.uri
+    rows = spark.readStream.format("pennon").load(uri).toDF("Id", "V")
+    targets = [str(tmp_path / "upserted"), str(tmp_path / "applied")]
+    pennon.write_dataset(pa.table({"id": [2], "v": pa.array([0], pa.int32())}), targets[0])
+    pennon.write_dataset(pa.table({"iD": [2], "v": pa.array([0], pa.int32())}), targets[1])
+    feed = spark.readStream.format("pennon").option("readChangeFeed", True).load(uri)
+    sinks = [
+        (rows, upsert_batches(targets[0], "ID", order_by="v")),
+        (feed, apply_changes(targets[1], ["ID"])),
+    ]
+    for at, (frame, sink) in enumerate(sinks):
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / f"c{at}"))
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+        found = lance.dataset(targets[at]).to_table()
+        assert sorted(zip(*found.to_pydict().values(), strict=True)) == [(1, 10), (2, 20), (3, 30)]
+        assert found.schema.names == [["id", "v"], ["iD", "v"]][at]
+    assert _keys_of(spark.range(1).toDF("Id"), ["Id", "_rowid"], ["ID"]) == ["Id"]
+    with pytest.raises(pennon.InvalidInputError, match="The key is '_rowid', which rows of another table"):
+        _keys_of(rows, ["Id", "_rowid"], ["_ROWID"])
+    with pytest.raises(pennon.InvalidInputError, match="The batch lacks the key 'w': its columns are Id, V"):
+        _keys_of(rows, rows.columns, ["w"])
+
+
+def test_columns_of_vectors(spark: SparkSession, uri: str) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([0.0, 1.0, 1.0, 0.0], pa.float32()), 2)
+    nested = pa.StructArray.from_arrays([vectors], ["Inner"])
+    pennon.write_dataset(pa.table({"word": ["a", "b"], "e": vectors, "s": nested}), uri)
+    asked = spark.createDataFrame([([1.0, 0.0],)], "Question array<float>")
+    for column in ("E", "S.inner", "s.Inner"):
+        found = nearest(spark, uri, asked, 1, column=column, query_column="QUESTION", columns=["word"])
+        assert found.columns == ["word", "_distance"]
+        assert found.first()["word"] == "b"
+    same = nearest(spark, uri, asked.toDF("e"), 1, column="E")
+    assert same.columns == ["word", "s", "_distance"]
+    with pytest.raises(pennon.InvalidInputError, match=r"no column of vectors 's\.x'"):
+        nearest(spark, uri, asked, 1, column="s.x", query_column="question")
+
+
 def test_names_that_differ_by_case_only(spark: SparkSession, uri: str) -> None:
     pennon.write_dataset(pa.table({"id": [1], "ab": [1], "AB": [2]}), uri)
     table = LanceTable.forPath(spark, uri)
@@ -166,6 +240,15 @@ def test_where_case_matters(spark: SparkSession, table: LanceTable) -> None:
         read(spark, table.uri, columns=["ID"])
     with pytest.raises(pennon.InvalidInputError, match="no column 'ID'"):
         read_changes(spark, table.uri, starting_version=1, columns=["ID"])
+    with pytest.raises(pennon.InvalidInputError, match="There is no column 'V' to read"):
+        table.addColumns(lambda batch: batch, "w int", readColumns=["V"])
+    with pytest.raises(pennon.InvalidInputError, match="The batch lacks the key 'ID': its columns are id, V"):
+        _keys_of(source, source.columns, ["ID"])
+    asked = spark.createDataFrame([([1.0, 0.0],)], "e array<float>")
+    with pytest.raises(pennon.InvalidInputError, match="the queries have no column 'E'"):
+        nearest(spark, table.uri, asked, 1, column="E")
+    with pytest.raises(pennon.InvalidInputError, match="no column of vectors 'V'"):
+        nearest(spark, table.uri, asked, 1, column="V", query_column="e")
     assert [row["v"] for row in content(table)] == [10, 20, 30]
 
 

@@ -32,6 +32,23 @@ Rows = dict[int, tuple[Any, ...]]
 """The other columns by id."""
 
 
+STEPS = {
+    "append": 3,
+    "delete": 3,
+    "update": 4,
+    "merge": 5,
+    "compact": 2,
+    "restore": 1,
+    "by_id": 2,
+    "replace": 1,
+    "columns": 2,
+    "overwrite": 1,
+    "new_column": 2,
+    "branch": 1,
+}
+"""How often a step is done, next to the others."""
+
+
 @fn.udf(returnType=BooleanType())
 def has_rest(value: int, divisor: int, rest: int) -> bool:
     return value % divisor == rest
@@ -47,6 +64,8 @@ class Program:
         # The reference has maps from this version of files on.
         pennon.write_dataset(self.table(self.rows), uri, max_rows_per_file=8, data_storage_version="2.2")
         self.states: dict[int, Rows] = {1: dict(self.rows)}
+        self.wider: set[int] = set()
+        """Versions with a column more."""
         self.ids = self.row_ids()
         self.steps: list[str] = []
 
@@ -77,8 +96,7 @@ class Program:
         return divisor, self.rng.randrange(divisor)
 
     def step(self) -> None:
-        names = ["append", "delete", "update", "merge", "compact", "restore", "by_id", "replace", "columns"]
-        name = self.rng.choices(names, [3, 3, 4, 5, 2, 1, 2, 1, 2])[0]
+        name = self.rng.choices(list(STEPS), list(STEPS.values()))[0]
         writer = self.rng.choice(["spark", "spark", "wheel", "reference"])
         before = pennon.dataset(self.uri).version
         self.steps.append(f"{name} by {writer}")
@@ -177,7 +195,7 @@ class Program:
             self.dataset(writer).optimize.compact_files()
 
     def restore(self, writer: str) -> None:
-        version = self.rng.choice(sorted(self.states))
+        version = self.rng.choice(sorted(self.states.keys() - self.wider))
         if writer == "spark":
             self.handle.restoreToVersion(version)
         else:
@@ -218,6 +236,58 @@ class Program:
         for at in chosen:
             n, _, p, _, m = self.rows[at]
             self.rows[at] = (n, rows[at][1], p, rows[at][3], m)
+
+    def overwrite(self, writer: str) -> None:
+        self.rows = self.fresh(self.rng.randint(1, 12))
+        if writer == "spark":
+            write(self.frame(self.rows), self.uri, mode="overwrite", schema=SCHEMA, data_storage_version="2.2")
+        else:
+            (lance if writer == "reference" else pennon).write_dataset(
+                self.table(self.rows),
+                self.uri,
+                mode="overwrite",
+                data_storage_version="2.2",
+                enable_stable_row_ids=True,
+            )
+
+    def new_column(self, writer: str) -> None:
+        """One that is dropped again: the dictionary has no other columns."""
+        before = pennon.dataset(self.uri).version
+
+        def doubled(batch: pa.RecordBatch) -> dict[str, list[int]]:
+            return {"more": [2 * at for at in batch["id"].to_pylist()]}
+
+        if writer != "spark":
+            self.dataset(writer).add_columns({"more": "id * 2"})
+        elif self.rng.random() < 0.5:
+            self.handle.addColumns({"more": "id * 2"})
+        else:
+            self.handle.addColumns(doubled, "more long", readColumns=["id"])
+        now = pennon.dataset(self.uri).version
+        self.wider.update(range(before + 1, now + 1))
+        for module in (lance, pennon):
+            found = module.dataset(self.uri).to_table(columns=["id", "more"]).to_pylist()
+            assert sorted((row["id"], row["more"]) for row in found) == [(at, 2 * at) for at in sorted(self.rows)]
+        self.dataset(self.rng.choice(["wheel", "reference"])).drop_columns(["more"])
+
+    def branch(self, writer: str) -> None:
+        """What happens on a branch of a version leaves the table alone."""
+        version = self.rng.choice(sorted(self.states.keys() - self.wider))
+        branch = self.handle.createBranch(f"from-{version}-{self.next}", version)
+        rows, new, (divisor, rest) = self.states[version], self.fresh(3), self.some()
+        if writer == "spark":
+            branch.delete(f"id % {divisor} = {rest}")
+            write(self.frame(new), branch.uri, mode="append")
+        else:
+            module = lance if writer == "reference" else pennon
+            module.dataset(branch.uri).delete(f"id % {divisor} = {rest}")
+            module.write_dataset(self.table(new), branch.uri, mode="append")
+        expected = {at: row for at, row in rows.items() if at % divisor != rest} | new
+        for module in (lance, pennon):
+            found = module.dataset(branch.uri).to_table().to_pylist()
+            assert {row["id"]: self.values(row) for row in found} == expected, module.__name__
+            assert len(found) == len(expected)
+        assert branch.toDF().count() == len(expected)
 
     @staticmethod
     def values(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, read, tables
+from pyspark_pennon import LanceTable, frames, read, tables
 from pyspark_pennon.options import ReadOptions
+from pyspark_pennon.plans import numbered
+from pyspark_pennon.reader import Reader, pinned_schema
 
 UTC = datetime.timezone.utc
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 123456)
@@ -267,6 +271,36 @@ def test_vectors_and_slices(spark: SparkSession, uri: str) -> None:
         rows = read(spark, uri, batch_size=batch_size).collect()
         expected = [{**row, "m": None if row["m"] is None else dict(row["m"])} for row in data.to_pylist()]
         assert [plain(row) for row in rows] == expected
+
+
+def test_batches_are_bounded_by_bytes(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide rows: fewer than `batch_size` make a batch, both by `read` and by the data source."""
+    wide = 256 << 10
+    values = [bytes([at]) * wide for at in range(192)]
+    pennon.write_dataset(pa.table({"id": list(range(192)), "v": pa.array(values, pa.binary())}), uri)
+    planned: list[tuple[int, Callable[[int], Iterator[pa.RecordBatch]]]] = []
+
+    def seen(session: SparkSession, count: int, run: Any, *given: Any, **options: Any) -> DataFrame:
+        planned.append((count, run))
+        return numbered(session, count, run, *given, **options)
+
+    monkeypatch.setattr(frames, "numbered", seen)
+    frame = read(spark, uri, tasks=1)
+    ((count, rows),) = planned
+    options = ReadOptions(uri=uri, tasks=1)
+    reader = Reader(options, pinned_schema(options))
+    (partition,) = reader.partitions()
+    assert (count, options.batch_size) == (1, 65_536)
+    for batches in (list(rows(0)), list(reader.read(partition))):
+        assert [at for batch in batches for at in batch["id"].to_pylist()] == list(range(192))
+        assert len(batches) > 1
+        assert all(batch.num_rows * (wide + 8) <= tables.BATCH_BYTES + wide for batch in batches)
+    assert tables.BATCH_BYTES == 32 << 20
+    assert frame.selectExpr("sum(length(v))").first() == (192 * wide,)
+    monkeypatch.setattr(tables, "BATCH_BYTES", 1 << 20)
+    narrow = read(spark, uri, tasks=1, columns=["v"])
+    assert max(batch.num_rows for batch in planned[1][1](0)) <= 4
+    assert narrow.count() == 192
 
 
 def test_a_view_of_a_version(spark: SparkSession, table: pennon.LanceDataset) -> None:

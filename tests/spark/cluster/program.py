@@ -12,6 +12,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from inspect import isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from pyspark_pennon import (
     row_changes,
     upsert_batches,
     write,
+    write_tasks,
 )
 
 Rows = dict[int, tuple[int, str]]
@@ -296,8 +300,8 @@ def failures(spark: SparkSession, folder: Path) -> None:
     one.check("vacuum", 0)
 
 
-def slow_once(folder: Path) -> None:
-    """The first attempt that comes here waits until it is killed; all leave a mark with their numbers."""
+def is_slow(folder: Path) -> bool:
+    """Whether this is the first attempt that comes here; all leave a mark with their numbers."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -306,16 +310,66 @@ def slow_once(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).touch()
     if context.attemptNumber():
-        return
+        return False
     try:
         os.close(os.open(folder / "slow", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
-        return
+        return False
     (folder / "slow").write_text(name)
-    time.sleep(100)
+    return True
 
 
-def twin_came_first(folder: Path) -> None:
+def slow_once(folder: Path) -> None:
+    """The first attempt that comes here waits until it is killed."""
+    if is_slow(folder):
+        time.sleep(100)
+
+
+def wait_for(*paths: Path) -> None:
+    ends = time.monotonic() + 100
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < ends, paths
+        time.sleep(0.01)
+
+
+def meet(folder: Path) -> None:
+    """The first attempt that comes here and its twin have written their files, and wait until both may finish."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    if is_slow(folder):
+        (folder / "first").touch()
+    elif context.attemptNumber():
+        (folder / "twin").touch()
+    else:
+        return
+    wait_for(folder / "go")
+
+
+@contextmanager
+def both_finish(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """The driver stands still while the two attempts that `meet` finish, as in a pause of its garbage collection:
+    else it would have the second one killed when it hears of the first.
+    """
+    driver = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+
+    def stop() -> None:
+        wait_for(folder / "first", folder / "twin")
+        os.kill(driver, signal.SIGSTOP)
+        try:
+            (folder / "go").touch()
+            time.sleep(5)
+        finally:
+            os.kill(driver, signal.SIGCONT)
+
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(stop)
+        yield
+        stopped.result()
+
+
+def has_twin(folder: Path) -> None:
     """The slow attempt of a task has one twin, which is another attempt of the same task."""
     stage, partition, attempt, number = (folder / "slow").read_text().split("-")
     assert attempt == "0"
@@ -324,49 +378,85 @@ def twin_came_first(folder: Path) -> None:
     assert twins == ["1"], attempts
 
 
+def append_then(
+    one: Checked, start: int, stop: int, then: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """An append of four tasks, which do something when they have written their files."""
+    original = write_tasks._task
+    write_tasks._task = lambda *given: then(original(*given))  # type: ignore[assignment]
+    try:
+        write(numbers(one.spark, start, stop, 4), one.uri, mode="append")
+    finally:
+        write_tasks._task = original
+    one.rows.update({at: (at % 7, f"row {at}") for at in range(start, stop)})
+
+
+def merge_then(
+    one: Checked, start: int, stop: int, then: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """A merge of several tasks, which do something when they have written their files."""
+    merge_attempt.LEAST_ROWS_PER_TASK = 20
+    known = sum(start <= at < stop for at in one.rows)
+    source = one.spark.range(start, stop, 1, 2).selectExpr("id", "5L AS n", "'merged' AS text").alias("s")
+    merging = one.table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    with Replaced(merge_attempt, "run_partitions", then):
+        metrics = merging.execute().first()
+    assert (metrics.num_updated_rows, metrics.num_inserted_rows) == (known, stop - start - known)
+    one.rows.update(dict.fromkeys(range(start, stop), (5, "merged")))
+
+
+def after(action: Callable[[Path], None], marks: Path) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The work of a task, followed by an action; that of an append is a generator."""
+
+    def change(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            done = call(*given)
+            action(marks)
+            return done
+
+        def rows(batches: Iterator[Any]) -> Iterator[Any]:
+            yield from call(batches)
+            action(marks)
+
+        return rows if isgeneratorfunction(call) else run
+
+    return change
+
+
 def twins(spark: SparkSession, folder: Path) -> None:
-    """Tasks whose first attempt is slow, so that Spark starts a twin, which finishes first: each row is there once,
-    and files that the slow attempt wrote are orphans.
+    """Tasks whose first attempt is slow, so that Spark starts a twin, which finishes first, or as well: each row is
+    there once, and files that the other attempt wrote are orphans.
     """
     one = Checked(spark, str(folder / "twins"))
     one.create(300, 3)
 
-    def slow_at_its_end(marks: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
-        def rows(batches: Iterator[Any]) -> Iterator[Any]:
-            yield from batches
-            slow_once(marks)
-
-        return rows
-
     marks = folder / "append"
-    frame = numbers(spark, 300, 420, 4)
-    write(frame.mapInArrow(slow_at_its_end(marks), frame.schema), one.uri, mode="append")
-    twin_came_first(marks)
-    one.rows.update({at: (at % 7, f"row {at}") for at in range(300, 420)})
+    append_then(one, 300, 420, after(slow_once, marks))
+    has_twin(marks)
     one.check("append, the twin of a slow task was first")
     orphans = orphaned(one)
+    assert orphans >= 1
 
-    def slow_after(marks: Path) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def change(call: Callable[..., Any]) -> Callable[..., Any]:
-            def run(*given: Any) -> Any:
-                done = call(*given)
-                slow_once(marks)
-                return done
-
-            return run
-
-        return change
-
-    merge_attempt.LEAST_ROWS_PER_TASK = 20
     marks = folder / "merge"
-    source = spark.range(250, 500, 1, 2).selectExpr("id", "5L AS n", "'merged' AS text").alias("s")
-    merging = one.table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
-    with Replaced(merge_attempt, "run_partitions", slow_after(marks)):
-        metrics = merging.execute().first()
-    twin_came_first(marks)
-    assert (metrics.num_updated_rows, metrics.num_inserted_rows) == (170, 80)
-    one.rows.update(dict.fromkeys(range(250, 500), (5, "merged")))
+    merge_then(one, 250, 500, after(slow_once, marks))
+    has_twin(marks)
     one.check("merge, the twin of a slow task was first")
+    assert orphaned(one) > orphans
+    orphans = orphaned(one)
+
+    marks = folder / "append-of-both"
+    with both_finish(spark, marks):
+        append_then(one, 500, 620, after(meet, marks))
+    has_twin(marks)
+    one.check("append, a task and its twin have both finished")
+    assert orphaned(one) > orphans
+    orphans = orphaned(one)
+
+    marks = folder / "merge-of-both"
+    with both_finish(spark, marks):
+        merge_then(one, 550, 800, after(meet, marks))
+    has_twin(marks)
+    one.check("merge, a task and its twin have both finished")
     assert orphaned(one) > orphans
 
     one.table.vacuum()
