@@ -38,6 +38,11 @@ def row(id: int) -> Row:
     }
 
 
+def kept_by_legacy(row: Row) -> Row:
+    """What data files of version 0.1 keep of a row: they have no nulls but those of texts, see `docs/limits.md`."""
+    return {**row, "day": row["day"] or 0, "items": row["items"] or []}
+
+
 def table_of(rows: Iterable[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
     """A table with these columns of the rows; days are numbers in rows."""
     rows = list(rows)
@@ -49,15 +54,19 @@ def table_of(rows: Iterable[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
 class Model:
     """The rows of a table by id, and what the changes of these tests do to them."""
 
-    def __init__(self, rows: int = ROWS) -> None:
-        self.rows = {id: row(id) for id in range(rows)}
+    def __init__(self, rows: int = ROWS, is_legacy: bool = False) -> None:
+        self.is_legacy = is_legacy
+        self.rows = {id: self.row(id) for id in range(rows)}
         self.schema = SCHEMA
+
+    def row(self, id: int) -> Row:
+        return kept_by_legacy(row(id)) if self.is_legacy else row(id)
 
     def table(self) -> pa.Table:
         return table_of(self.rows.values(), self.schema)
 
     def append(self, start: int = 5000, count: int = 300) -> pa.Table:
-        new = [row(id) for id in range(start, start + count)]
+        new = [self.row(id) for id in range(start, start + count)]
         self.rows |= {row["id"]: row for row in new}
         return table_of(new)
 
@@ -75,7 +84,7 @@ class Model:
 
     def merge(self, start: int = 900, count: int = 200) -> pa.Table:
         """The source of an upsert by id."""
-        source = [{**row(id), "text": "merged", "x": -1.0} for id in range(start, start + count)]
+        source = [{**self.row(id), "text": "merged", "x": -1.0} for id in range(start, start + count)]
         self.rows |= {row["id"]: row for row in source}
         return table_of(source)
 

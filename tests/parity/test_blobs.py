@@ -412,3 +412,28 @@ def test_verify_finds_blob_files_that_are_gone(tmp_path: Path, side: str) -> Non
             assert (found.kind, found.path) == ("missing_file" if content is None else "wrong_size", str(path))
             path.write_bytes(whole)
     assert pennon.dataset(uri).verify(data=True).ok
+
+
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+@pytest.mark.parametrize("blobs", [[b"abc"], [b"abc", b"d"], [b""], [None], [b"x" * 30, None, b"yz"]], ids=len)
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.string()), pa.list_(pa.list_(pa.int8())), pa.list_(pa.dictionary(pa.int32(), pa.string()))],
+    ids=str,
+)
+def test_legacy_blobs_next_to_columns_of_more_passes(
+    tmp_path: Path, library: Any, blobs: list[bytes | None], kind: pa.DataType
+) -> None:
+    """Lists of texts are read in three passes, blobs in two."""
+    item: Any = [[1, 2]] if "int8" in str(kind) else ["a", "bb"] * 8
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    other = pa.array([item] * len(blobs), pa.list_(pa.string()) if "dict" in str(kind) else kind).cast(kind)
+    data = pa.table([other, pa.array(blobs, pa.large_binary())], schema=pa.schema([pa.field("l", kind), blob]))
+    uri = str(tmp_path / "t")
+    library.write_dataset(data, uri, data_storage_version="2.0")
+    table = pennon.dataset(uri)
+    found = table.to_table(blob_handling="all_binary")
+    assert (found["b"].to_pylist(), found["l"].to_pylist()) == (blobs, [item] * len(blobs))
+    table.insert(data)
+    table.optimize.compact_files()
+    assert table.to_table(blob_handling="all_binary")["b"].to_pylist() == blobs * 2

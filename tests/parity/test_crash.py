@@ -42,6 +42,8 @@ def test_no_acknowledged_commit_is_lost(tmp_path: Path) -> None:
     counts = run(KILLS, SEED, WRITERS.split(","), tmp_path)
     assert counts["kills"] == KILLS
     assert counts[ACKNOWLEDGED] > KILLS // 2, "the writers hardly got to write"
+    for library in set(WRITERS.split(",")):
+        assert counts[f"{ACKNOWLEDGED} by {library}"] > KILLS // 20, f"those of {library} hardly got to write"
     assert counts["killed during a change"] > KILLS // 10, "kills hit nothing"
 
 

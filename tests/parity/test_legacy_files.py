@@ -21,6 +21,7 @@ import pennon.file
 import pyarrow as pa
 import pytest
 from pennon.cli import main
+from support import forge
 from support.compare import assert_both_agree, assert_same
 
 OLD = Path(__file__).parents[1] / "golden" / "old"
@@ -405,3 +406,28 @@ def test_files_without_a_table(everything: str) -> None:
     assert_same(first, expected.slice(expected["id"].to_pylist().index(first["id"][0].as_py()), len(first)))
     assert reader.metadata().num_rows == len(first)
     assert main(["inspect", str(file)]) == 0
+
+
+@pytest.mark.parametrize("difference", [-500, 500])
+def test_a_size_that_is_not_that_of_the_file(tmp_path: Path, difference: int) -> None:
+    """As releases of the reference from 0.29 to 7.1 record it; they look at it as little as later ones do."""
+    uri = str(tmp_path / "t")
+    data = pa.table({"a": range(1000)})
+    lance.write_dataset(data, uri, data_storage_version="0.1", enable_stable_row_ids=False)
+    size = pennon.dataset(uri).get_fragments()[0].metadata.files[0].file_size_bytes
+
+    def with_another_size(message: Any) -> Any:
+        return [
+            (number, kind, value + difference if (kind, value) == (0, size) else value)
+            for number, kind, value in message
+        ]
+
+    forge.forge_data_files(uri, with_another_size)
+    assert lance.dataset(uri).to_table().equals(data)
+    table = pennon.dataset(uri)
+    assert table.to_table().equals(data)
+    assert table.to_table(filter="a = 7")["a"].to_pylist() == [7]
+    assert table.verify(data=True).ok
+    table.delete("a < 500")
+    table.optimize.compact_files(data_storage_version="2.2")
+    assert pennon.dataset(uri).count_rows() == 500

@@ -7,27 +7,35 @@ a quadratic walk or an allocation of the claimed size takes.
 from __future__ import annotations
 
 import json
+import random
+import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import pennon
+import pyarrow as pa
 import pytest
-from support import forge
+from lance.file import LanceFileWriter
+from support import forge, forge_pages
+from support.forge_file import ZSTD_MAGIC, ForgedFile, lz4_bomb, zstd_bomb
+from support.forge_pages import LZ4, ZSTD, flat, fsst, general, mini_block, rle, texts
 from support.tables import numbers
 
 SECONDS = 60
 """Of processors, not of the clock."""
-ADDRESS_SPACE = 8 << 30
+ADDRESS_SPACE, SMALL_SPACE = 8 << 30, 4 << 30
 GROWTH = 2 << 30
 """Bytes that the resident memory may grow by."""
 
 PROGRAM = f"""
 import json, resource, sys
-resource.setrlimit(resource.RLIMIT_AS, ({ADDRESS_SPACE}, {ADDRESS_SPACE}))
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
 resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS}))
-import pennon
+import pennon, pennon.file
 call, argument = sys.argv[1], sys.stdin.read()
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
@@ -40,16 +48,15 @@ print(json.dumps(dict(outcome, growth=peak() - before)))
 """
 
 
-def run(call: str, argument: str | Path) -> dict[str, object]:
-    """What came of an expression over `argument`."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, call], input=str(argument), capture_output=True, text=True, check=False
-    )
+def run(call: str, argument: str | Path, space: int = ADDRESS_SPACE, most: int = GROWTH) -> dict[str, object]:
+    """What came of an expression over `argument`, in a process of so much memory that grew by `most` at most."""
+    command = [sys.executable, "-c", PROGRAM, call, str(space)]
+    done = subprocess.run(command, input=str(argument), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     outcome: dict[str, object] = json.loads(done.stdout)
     growth = outcome.pop("growth")
     assert isinstance(growth, int)
-    assert growth < GROWTH
+    assert growth < most, outcome
     return outcome
 
 
@@ -190,3 +197,205 @@ def test_texts(name: str) -> None:
     text, expected = SQL[name]
     outcome = run(COUNT_WHERE, text)
     assert outcome.get("found", outcome.get("error")) == expected
+
+
+# Data files.
+
+READ_FILE = "pennon.file.LanceFileReader(argument).read_all().to_table().num_rows"
+TAKE_OF_FILE = "pennon.file.LanceFileReader(argument).take_rows([5]).to_table().num_rows"
+ROWS = 1_000
+HUGE = 8 << 30
+BOMB = zstd_bomb(HUGE)
+"""A 32,768th of what it stands for."""
+SIZED = HUGE.to_bytes(8, "little") + BOMB
+CLAIM = (2**60).to_bytes(8, "little") + zstd_bomb(1 << 20)
+LZ4_CLAIM = (2**32 - 1).to_bytes(4, "little") + lz4_bomb(100_000)
+LITTLE = 64 << 20
+"""Bytes that the memory may grow by if nothing of the claimed size is made."""
+VALUES: dict[str, tuple[pa.DataType, str]] = {
+    "numbers": (pa.int64(), "2.2"),
+    "texts": (pa.utf8(), "2.2"),
+    "lists": (pa.list_(pa.int64()), "2.2"),
+    "numbers of 2.0": (pa.int64(), "2.0"),
+}
+
+FILES: dict[str, tuple[str, forge_pages.Page, int, str]] = {
+    "numbers in zstd": (
+        "numbers",
+        mini_block(general(ZSTD, flat(64)), ROWS, [SIZED]),
+        ROWS,
+        "at most .* are needed",
+    ),
+    "numbers in zstd without a size": (
+        "numbers",
+        mini_block(general(ZSTD, flat(64)), ROWS, [BOMB]),
+        ROWS,
+        "frame holds more than",
+    ),
+    "numbers in zstd that claims more": (
+        "numbers",
+        mini_block(general(ZSTD, flat(64)), ROWS, [CLAIM]),
+        ROWS,
+        "at most .* are needed",
+    ),
+    "numbers in LZ4": ("numbers", mini_block(general(LZ4, flat(64)), ROWS, [LZ4_CLAIM]), ROWS, "at most .* needed"),
+    "dictionary in zstd that claims more": (
+        "texts",
+        forge_pages.dictionary(ZSTD, CLAIM, ROWS),
+        ROWS,
+        "zstd frame is damaged|after decompression",
+    ),
+    "dictionary in LZ4": (
+        "texts",
+        forge_pages.dictionary(LZ4, LZ4_CLAIM, ROWS),
+        ROWS,
+        "cannot hold 4294967295 bytes",
+    ),
+    "dictionary of many items": (
+        "texts",
+        forge_pages.dictionary(LZ4, (300).to_bytes(4, "little") + lz4_bomb(300), ROWS, 2**60),
+        ROWS,
+        "1152921504606846976 items in",
+    ),
+    "runs of more values": (
+        "numbers",
+        mini_block(rle(64), ROWS, [bytes(32_000), b"\xff" * 4_000]),
+        ROWS,
+        "runs of",
+    ),
+    "runs of many values": (
+        "numbers",
+        mini_block(rle(64), 2**60, [bytes(32_000), b"\xff" * 4_000]),
+        ROWS,
+        "ends at value",
+    ),
+    "symbols of 255 bytes": (
+        "texts",
+        mini_block(fsst(255, 255), ROWS, [texts(ROWS, 60)]),
+        ROWS,
+        "symbol of 255 bytes",
+    ),
+    "no symbols": ("texts", mini_block(fsst(0, 0), ROWS, [texts(ROWS, 60)]), ROWS, "has no symbol"),
+    "codes behind their buffer": (
+        "texts",
+        mini_block(fsst(255, 8), ROWS, [texts(ROWS, 60, 2**32 - 1)]),
+        ROWS,
+        "string offsets from .* to 4294967295",
+    ),
+    "many items of a chunk": ("numbers", mini_block(flat(64), 2**60, [bytes(8_000)]), ROWS, "ends at value"),
+    "many full-zip items": (
+        "numbers",
+        forge_pages.full_zip_of_numbers(2**32 - 1, bytes(64)),
+        2**32 - 1,
+        "of a buffer",
+    ),
+    "constant of many rows": ("numbers", forge_pages.constant(bytes(8)), 2**40, "a file has at most 4294967296"),
+    "nulls of many rows": ("numbers", forge_pages.nulls(), 2**64 - 1, "a file has at most 4294967296"),
+    "constant text": ("texts", forge_pages.constant_text(2**31 - 1, b"abc"), ROWS, "2147483647 bytes needed"),
+    "few levels": ("lists", forge_pages.lists_of_levels(ROWS, 1), ROWS, "runs of 255 values"),
+    "many levels": ("lists", forge_pages.lists_of_levels(2**60, 2_000), ROWS, "1152921504606846976 levels in"),
+    "2.0, numbers in zstd that claims more": (
+        "numbers of 2.0",
+        forge_pages.compressed_numbers("zstd", CLAIM),
+        ROWS,
+        "zstd frame is damaged|after decompression",
+    ),
+    "2.0, numbers in LZ4": (
+        "numbers of 2.0",
+        forge_pages.compressed_numbers("lz4", LZ4_CLAIM),
+        ROWS,
+        "cannot hold 4294967295 bytes|after decompression",
+    ),
+}
+
+
+def forged(path: Path, values: str, page: forge_pages.Page, rows: int) -> Path:
+    """A file of the reference with one column, whose only page is another one."""
+    kind, version = VALUES[values]
+    with LanceFileWriter(str(path), pa.schema([pa.field("a", kind)]), version=version) as writer:
+        writer.write_batch(pa.table({"a": pa.array([[1], None] if values == "lists" else ["1", "2"]).cast(kind)}))
+    file = ForgedFile(path)
+    file.replace(0, *page, rows)
+    return file.write(rows)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_pages_that_claim_more(tmp_path: Path, name: str) -> None:
+    """Nothing of the size that a page claims is made, as far as the rows tell how much they need."""
+    values, page, rows, message = FILES[name]
+    path = forged(tmp_path / "a.lance", values, page, rows)
+    assert path.stat().st_size < 1 << 20
+    outcome = run(READ_FILE, path, most=LITTLE)
+    assert outcome.get("error") == "CorruptError", outcome
+    assert re.search(message, str(outcome["text"])), outcome
+
+
+@pytest.mark.parametrize("page", [forge_pages.constant(bytes(8)), forge_pages.nulls()], ids=["constant", "nulls"])
+def test_few_rows_of_many(tmp_path: Path, page: forge_pages.Page) -> None:
+    """A page of 2^32 rows without bytes is as it should be: what is read of it costs what is asked for."""
+    path = forged(tmp_path / "a.lance", "numbers", page, 2**32)
+    assert run(TAKE_OF_FILE, path, most=LITTLE) == {"found": 1}
+    part = "pennon.file.LanceFileReader(argument).read_range(2**32 - 10, 10).to_table().num_rows"
+    assert run(part, path, most=LITTLE) == {"found": 10}
+
+
+def test_symbols_expand_eightfold(tmp_path: Path) -> None:
+    page = mini_block(fsst(255, 8), ROWS, [texts(ROWS, 60)])
+    assert run(READ_FILE, forged(tmp_path / "a.lance", "texts", page, ROWS), most=LITTLE) == {"found": ROWS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("values", "page", "rows"),
+    [
+        ("texts", forge_pages.dictionary(ZSTD, SIZED, ROWS), ROWS),
+        ("texts", mini_block(general(ZSTD, forge_pages.variable(32)), ROWS, [BOMB]), ROWS),
+        ("texts", forge_pages.full_zip_value(SIZED), 1),
+        ("numbers of 2.0", forge_pages.compressed_numbers("zstd", SIZED), ROWS),
+    ],
+    ids=["dictionary", "chunk", "value", "2.0"],
+)
+def test_texts_end_at_the_memory(tmp_path: Path, values: str, page: forge_pages.Page, rows: int) -> None:
+    """How long texts are nobody knows beforehand: what does not fit into the memory of the process is an error."""
+    path = forged(tmp_path / "a.lance", values, page, rows)
+    outcome = run(READ_FILE, path, SMALL_SPACE)
+    assert outcome.get("error") == "CorruptError", outcome
+    assert re.search("zstd frame holds more than|after decompression", str(outcome["text"]))
+
+
+@pytest.mark.parametrize("claim", [2**62, 2**31, HUGE, 0, -2])
+def test_deletion_files(uri: str, claim: int) -> None:
+    """The length before a buffer that is compressed with zstd."""
+    table = lance.write_dataset(numbers(ROWS), uri)
+    table.delete("id % 9 = 1")
+    (path,) = Path(uri, "_deletions").iterdir()
+    content = path.read_bytes()
+    at = content.index(ZSTD_MAGIC) - 8
+    path.write_bytes(content[:at] + claim.to_bytes(8, "little", signed=True) + content[at + 8 :])
+    outcome = run(READ, uri, most=LITTLE)
+    assert outcome.get("error") == "CorruptError", outcome
+    assert "bytes of row ids" in str(outcome["text"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bomb", "most"), [(CLAIM, LITTLE), (SIZED, GROWTH)], ids=["claim", "bomb"])
+def test_index_files(uri: str, bomb: bytes, most: int) -> None:
+    """A bitmap is compressed in its index. The index is passed over, and rows are found without it."""
+    # Without a pattern, and so many that a bitmap has more bytes than the bomb.
+    values = random.Random(0).choices(range(3), k=2_500_000)
+    lance.write_dataset(pa.table({"a": values}), uri).create_scalar_index("a", "BITMAP")
+    (path,) = Path(uri, "_indices").rglob("*.lance")
+    _, (rows, offsets) = ForgedFile(path).page(1)
+    start, end = struct.unpack_from("<II", offsets, 4)
+    value, content = rows[start + 4 : end], path.read_bytes()
+    assert len(bomb) + 8 < len(value)
+    # A frame that is to be skipped fills the rest.
+    rest = len(value) - len(bomb) - 8
+    other = bomb + struct.pack("<II", 0x184D2A50, rest) + bytes(rest)
+    path.write_bytes(content.replace(value, other))
+    assert path.read_bytes() != content
+    calls = "pennon.dataset(argument).scanner(filter='a = 1', columns=['a'], strict_indices={}).to_table().num_rows"
+    outcome = run(calls.format(True), uri, SMALL_SPACE, most)
+    assert outcome.get("error") == "CorruptError", outcome
+    assert path.name in str(outcome["text"])
+    assert run(calls.format(False), uri, SMALL_SPACE, GROWTH) == {"found": values.count(1)}

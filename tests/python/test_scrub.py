@@ -142,3 +142,53 @@ def test_commands(uri: str, tmp_path: Path) -> None:
     assert "nothing was changed: --yes does this" in planned.stdout
     assert json.loads(run("repair", uri, "--json").stdout)["actions"][0]["kind"] == "quarantine_fragment"
     assert run("seal", str(tmp_path / "nothing")).returncode == 3
+
+
+WRITER = """
+import os, random, sys
+from datetime import timedelta
+import pennon
+uri, stop, seed = sys.argv[1:]
+dice, steps = random.Random(seed), 0
+while not os.path.exists(stop):
+    table = pennon.dataset(uri, durability="os")
+    step = dice.randrange(5)
+    try:
+        if step < 2:
+            pennon.write_dataset({"a": [1] * 500, "b": [2] * 500}, uri, mode="append", durability="os")
+        elif step == 2:
+            table.update({"b": "b + 1"}, where=f"a = {dice.randrange(200_000)}")
+        elif step == 3:
+            table.optimize.compact_files()
+        else:
+            table.cleanup_old_versions(timedelta(seconds=dice.choice([1, 3])))
+    except pennon.CommitConflictError:
+        continue
+    steps += 1
+print(steps)
+"""
+
+
+@pytest.mark.slow
+def test_a_table_that_is_written_meanwhile(uri: str, tmp_path: Path) -> None:
+    """Appends, updates, compactions and cleanups by two processes are no damage; a flipped bit is."""
+    stop, state = tmp_path / "stop", tmp_path / "state.json"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, uri, stop, str(seed)], stdout=subprocess.PIPE, text=True)
+        for seed in range(2)
+    ]
+    first = pennon.dataset(uri).version
+    try:
+        end, reports = time.monotonic() + 6, []
+        while time.monotonic() < end or pennon.dataset(uri).version < first + 20:
+            reports.append(pennon.scrub(uri, state=state, bytes_per_second=20_000_000))
+    finally:
+        stop.touch()
+        steps = [int(writer.communicate()[0] or 0) for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert min(steps) > 0
+    assert all(report.ok for report in reports), [str(report) for report in reports if not report.ok]
+    assert sum(report.files for report in reports) > 20
+    assert pennon.verify(uri, data=True).ok
+    flip(largest(uri), 100_000)
+    assert [finding.kind for finding in pennon.scrub(uri).findings] == ["damaged_file"]

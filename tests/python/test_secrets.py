@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 import logging
 import pickle
+import socket
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pennon
 import pytest
 from pennon import jobs
+from support.command import pennon as command
 from support.tables import numbers
 
 SECRET = "FAKE5ECRET"
@@ -123,3 +128,64 @@ def test_json_has_none_and_pickles_have_them(held: Held) -> None:
     assert SECRET.encode() not in pickle.dumps(task.run())
     for value in (held.table, held.fragment, held.plan, task):
         assert SECRET.encode() in pickle.dumps(value), type(value)
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked at in /proc")
+def test_a_secret_of_a_file_is_not_in_the_list_of_processes(tmp_path: Path) -> None:
+    """The store does not answer, so that the command is there to be looked at; then it gets what the file has."""
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n")
+    secret.chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        options = {
+            **QUICK,
+            "request_timeout": "50s",
+            "aws_endpoint": f"http://127.0.0.1:{server.getsockname()[1]}",
+            "aws_access_key_id": "key",
+            "aws_secret_access_key": "unused",
+            "aws_session_token": f"@{secret}",
+        }
+        words = [word for key, value in options.items() for word in ("--storage-option", f"{key}={value}")]
+        command = [sys.executable, "-m", "pennon", "count", "s3://bucket/t", *words]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            connection, _ = server.accept()
+            with connection:
+                seen = command_line(running.pid)
+                assert f"aws_session_token=@{secret}" in seen
+                assert SECRET not in seen
+                request = connection.recv(1 << 16).decode()
+        finally:
+            running.kill()
+            out, err = running.communicate()
+    assert f"x-amz-security-token: {SECRET}\r\n" in request.lower().replace(SECRET.lower(), SECRET)
+    assert SECRET not in out + err
+
+
+def test_options_of_files(tmp_path: Path, uri: str) -> None:
+    """The content of a file is a value as any other; what cannot be one is an error that does not repeat it."""
+    pennon.write_dataset(numbers(3), uri)
+    file, folder = tmp_path / "policy", tmp_path / "folder"
+    folder.mkdir()
+    for content, status in [("pages", 0), ("pages\n", 0), ("pages\r\n", 0), ("pages\n\n", 3)]:
+        file.write_bytes(content.encode())
+        done = command("count", uri, "--storage-option", f"verify_reads=@{file}")
+        assert done.status == status, content
+    for content in (b"\xff" + SECRET.encode(), SECRET.encode() * 200_000):
+        file.write_bytes(content)
+        done = command("count", uri, "--storage-option", f"aws_secret_access_key=@{file}")
+        assert done.status == 2
+        assert str(file) in done.err
+        assert SECRET not in done.out + done.err
+    for name in ("", str(tmp_path / "nothing"), str(folder), "a\0b"):
+        done = command("count", uri, "--storage-option", f"aws_secret_access_key=@{name}")
+        assert done.status == 2, name
+        assert "--storage-option" in done.err
+    done = command("count", uri, "--storage-option", "verify_reads=@@pages")
+    assert done.status == 3
+    assert 'verify_reads is "@pages"' in done.err

@@ -1,14 +1,14 @@
 """Kills writers at random moments, thousands of times: no commit that was acknowledged may be lost.
 
-    PYTHONPATH=tests python -m soak.kills [--kills 10000] [--seed 0] [--writers pennon,pennon,pennon,pennon]
+    PYTHONPATH=tests python -m soak.kills [--kills 10000] [--seed 0] [--writers pennon,lance,pennon,lance]
 
-Writers by all verbs change one table. Each logs what it is about to do, and that it was done once the call has
-returned, until it gets a SIGKILL and another one follows: `soak.zygote` forks them. After some kills all are dead,
-and every version must be what the commits up to it make of the table: `soak.fold`. What was acknowledged is in the
-version that its writer got, exactly once; what was not is in one version or in none. Then the table is opened
-afresh, by the reference too, and `verify` may find nothing but leftovers. After some rounds, files that no version
-needs must be those that a cleanup names and removes, and a new table is made. The first failure ends the run with
-status 1; the table is left.
+Writers of both libraries change one table by all verbs. Each logs what it is about to do, and that it was done
+once the call has returned, until it gets a SIGKILL and another one follows: `soak.zygote` forks them. After some
+kills all are dead, and every version must be what the commits up to it make of the table: `soak.fold`. What was
+acknowledged is in the version that its writer got, exactly once; what was not is in one version or in none. Then
+the table is opened afresh, by the reference too, and `verify` may find nothing but leftovers. After some rounds,
+files that no version needs must be those that a cleanup names and removes, and a new table is made. The first
+failure ends the run with status 1; the table is left.
 
 The programs of writers follow from the seed; the moments of kills, and who is first, do not.
 """
@@ -26,6 +26,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from soak.processes import WriterError, ends_of, history
 from soak.tags import Tags
 from soak.zygote import Zygote
 
-WRITERS = "pennon,pennon,pennon,pennon"
+WRITERS = "pennon,lance,pennon,lance"
 # Kills after which all versions are compared, and rounds after which another table is made.
 KILLS_OF_ROUND, ROUNDS = 25, 10
 # Seconds that a writer lives at most: several changes, so that a kill meets any part of one.
@@ -54,6 +55,7 @@ class KillFold(Fold):
 
     # A compaction makes one version or more. States are those of a round, and older ones to restore.
     unlogged, most_states = ("ReserveFragments", "Rewrite"), 2_000
+    libraries: Sequence[str] = ()
 
     def also(self, table: Any, version: int) -> None:
         if self.dice.random() < 0.1:
@@ -65,6 +67,7 @@ class KillFold(Fold):
     def acknowledged(self, tail: Any, proposal: Any) -> None:
         super().acknowledged(tail, proposal)
         self.counts[ACKNOWLEDGED] += 1
+        self.counts[f"{ACKNOWLEDGED} by {self.libraries[tail.writer - 1]}"] += 1
 
 
 class Table:
@@ -83,6 +86,7 @@ class Table:
         )
         numbers = range(1, len(libraries) + 1)
         self.fold = KillFold(self.uri, {}, [home / f"writer-{number}.journal" for number in numbers], seed)
+        self.fold.libraries = libraries
         self.fold.begin(first_state(SALT, table), table.version)
         self.tags = Tags([home / f"writer-{number}.tags" for number in numbers])
         self.logs = [home / f"writer-{number}.log" for number in numbers]

@@ -91,6 +91,7 @@ def write(given: dict[str, Any]) -> NoReturn:
 
 
 def main() -> None:
+    import lance  # noqa: F401 - so that children have it
     import pennon.dataset  # noqa: F401 - so that children have it, which `import pennon` does not import
     import soak.killed  # noqa: F401 - so that children have it
 

@@ -23,6 +23,12 @@ pub struct DataFile {
 }
 
 impl DataFile {
+    /// Its size, if that is known: what manifests say of files of version 0.1 is not always true. Some releases of the
+    /// reference record another size, and no release looks at it.
+    pub fn known_size(&self) -> Option<u64> {
+        self.size.filter(|_| self.version != FileVersion::Legacy)
+    }
+
     /// The column that holds a field; in files of version 0.1, which find their pages by field id, its position among
     /// the fields.
     pub fn column_of(&self, field: FieldId) -> Option<u32> {

@@ -171,7 +171,7 @@ impl Reference<'_> {
 /// The reference to a data file.
 pub fn data(file: &DataFile) -> Reference<'_> {
     let name = Cow::Borrowed(file.path.as_str());
-    Reference { folder: "data", name, base_id: file.base_id, size: file.size }
+    Reference { folder: "data", name, base_id: file.base_id, size: file.known_size() }
 }
 
 /// The deletion file of a fragment.

@@ -240,7 +240,7 @@ impl<'a> BlobSources<'a> {
         let source = match file {
             BlobFile::DataFile => {
                 let (store, path) = snapshot.locate("data", &data_file.path, data_file.base_id)?;
-                let source = store.source(&path, data_file.size);
+                let source = store.source(&path, data_file.known_size());
                 match source.verify_reads() {
                     VerifyReads::Pages => Arc::clone(snapshot.file_reader_blocking(data_file)?.source()),
                     VerifyReads::Off | VerifyReads::Metadata => source,

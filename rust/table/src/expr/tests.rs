@@ -294,11 +294,14 @@ fn times_keep_their_fractions() {
     }
 }
 
-/// Rows of 0, 1 and 2 nanoseconds and null, compared with times behind and before all nanoseconds.
+/// Rows of 0, 1 and 2 nanoseconds or seconds and null, compared with times behind and before all nanoseconds.
 #[test]
 fn times_beyond_nanoseconds_are_compared() {
     let nanos = TimestampNanosecondArray::from(vec![Some(0), Some(1), Some(2), None]);
-    let columns: [(&str, ArrayRef); 3] = [
+    let seconds = TimestampSecondArray::from(vec![Some(0), Some(1), Some(2), None]);
+    let columns: [(&str, ArrayRef); 5] = [
+        ("w", Arc::new(seconds.clone().with_timezone("UTC"))),
+        ("e", Arc::new(seconds.with_timezone("+01:00"))),
         ("d", Arc::new(Date32Array::from(vec![Some(0), Some(1), Some(2), None]))),
         ("n", Arc::new(nanos.clone())),
         ("z", Arc::new(nanos.with_timezone("UTC"))),
@@ -322,6 +325,25 @@ fn times_beyond_nanoseconds_are_compared() {
         ("n is distinct from {late}", 4),
         ("n < '3000-01-01'", 3),
         ("z < '3000-01-01T00:00:00Z'", 3),
+        ("z < {late}", 3),
+        ("z > {early}", 3),
+        ("z in ({late}, timestamp '1970-01-01 00:00:00.000000001')", 1),
+        ("z between {early} and {late}", 3),
+        ("n < date '3000-01-01'", 3),
+        ("z < date '3000-01-01'", 3),
+        ("z > date '0001-01-01'", 3),
+        ("z < date '1970-01-02'", 3),
+        ("z < date '1970-01-01'", 0),
+        ("w < {late}", 3),
+        ("w > {early}", 3),
+        ("w = {late}", 0),
+        ("w in ({late}, timestamp '1970-01-01 00:00:02')", 1),
+        ("w < date '3000-01-01'", 3),
+        ("w > date '0001-01-01'", 3),
+        ("w >= timestamp '1970-01-01 00:00:00.5'", 2),
+        ("e < timestamp '1970-01-01 00:30:00'", 0),
+        ("e <= timestamp '1970-01-01 01:00:00.5'", 1),
+        ("e < {late}", 3),
         ("d < {late}", 3),
         ("n < cast('3000-01-01' as timestamp(6))", 3),
         ("n < timestamp '2262-04-11 23:47:16'", 3),

@@ -220,14 +220,27 @@ impl TimestampRewriter<'_> {
     fn coarser_number(&self, constant: &Expr, widened: &Widened<'_>) -> Option<(TimeUnit, Option<i64>)> {
         let Expr::Cast(Cast { expr: inner, field }) = constant else { return None };
         let DataType::Timestamp(_, zone) = field.data_type() else { return None };
+        let cast = |expr: &Expr, unit: TimeUnit, zone: &Option<Arc<str>>| {
+            expr.clone().cast_to(&DataType::Timestamp(unit, zone.clone()), self.schema).ok()
+        };
+        let in_coarser_units = |make: &dyn Fn(TimeUnit) -> Option<Expr>| {
+            let units = [TimeUnit::Microsecond, widened.unit, TimeUnit::Second];
+            units.into_iter().find_map(|unit| self.number(&make(unit)?))
+        };
         match inner.get_type(self.schema).ok()? {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                [TimeUnit::Microsecond, widened.unit].into_iter().find_map(|unit| {
-                    let to = DataType::Timestamp(unit, zone.clone());
-                    self.number(&inner.as_ref().clone().cast_to(&to, self.schema).ok()?)
-                })
-            }
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Date32
+            | DataType::Date64 => in_coarser_units(&|unit| cast(inner, unit, zone)),
             DataType::Timestamp(_, of_inner) if of_inner.is_some() == zone.is_some() => self.number(inner),
+            // A timestamp without a zone gets that of the column.
+            DataType::Timestamp(_, of_inner) => match inner.as_ref() {
+                Expr::Cast(Cast { expr: text, .. }) => {
+                    in_coarser_units(&|unit| cast(&cast(text, unit, &of_inner)?, unit, zone))
+                }
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -318,7 +318,7 @@ impl Snapshot {
         if let Some(reader) = self.session.get(EntryKind::DataFile, &name) {
             return Ok(reader);
         }
-        let reader = FileReader::open_ahead(store.source(&path, file.size), ahead);
+        let reader = FileReader::open_ahead(store.source(&path, file.known_size()), ahead);
         let reader = Arc::new(reader.map_err(|error| self.lost_blocking(error))?);
         self.session.put(EntryKind::DataFile, &name, &reader, reader.memory_size() + name.len());
         Ok(reader)

@@ -128,29 +128,51 @@ impl<'a> Binary<'a> {
 pub(super) struct Blobs<'a> {
     descriptors: Flat<'a>,
     file_size: u64,
-    asked: bool,
+    pass: BlobPass,
     /// The bytes of each value; `None` for a null.
     values: Vec<Option<usize>>,
     bytes: Vec<Bytes>,
 }
 
+/// What the next pass brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BlobPass {
+    Descriptors,
+    Bytes,
+    /// Nothing: other columns have more passes.
+    Done,
+}
+
 impl<'a> Blobs<'a> {
     /// `descriptors` are values of 128 bits.
     pub(super) fn new(descriptors: Flat<'a>, file_size: u64) -> Self {
-        Self { descriptors, file_size, asked: false, values: Vec::new(), bytes: Vec::new() }
+        let pass = BlobPass::Descriptors;
+        Self { descriptors, file_size, pass, values: Vec::new(), bytes: Vec::new() }
     }
 
     /// Takes the bytes of the previous pass; returns whether another pass follows.
     pub(super) fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
-        if self.asked {
-            for ticket in self.values.iter_mut().flatten() {
-                let value = bytes.get(*ticket).cloned();
-                self.bytes.push(value.ok_or_else(|| Error::internal("a blob that was not asked for"))?);
-                *ticket = self.bytes.len() - 1;
+        match self.pass {
+            BlobPass::Descriptors => {
+                self.request_bytes(bytes, fetch)?;
+                self.pass = BlobPass::Bytes;
+                return Ok(true);
             }
-            return Ok(false);
+            BlobPass::Bytes => {
+                for ticket in self.values.iter_mut().flatten() {
+                    let value = bytes.get(*ticket).cloned();
+                    self.bytes.push(value.ok_or_else(|| Error::internal("a blob that was not asked for"))?);
+                    *ticket = self.bytes.len() - 1;
+                }
+                self.pass = BlobPass::Done;
+            }
+            BlobPass::Done => {}
         }
-        self.descriptors.take(bytes)?;
+        Ok(false)
+    }
+
+    fn request_bytes(&mut self, descriptors: &[Bytes], fetch: &mut Fetch) -> Result<()> {
+        self.descriptors.take(descriptors)?;
         for mut values in self.descriptors.u64_values()? {
             while let (Some(position), Some(size)) = (values.next(), values.next()) {
                 let end = position.checked_add(size).filter(|&end| end <= self.file_size);
@@ -165,8 +187,7 @@ impl<'a> Blobs<'a> {
                 self.values.push(if is_null { None } else { Some(fetch.add(position..end)) });
             }
         }
-        self.asked = true;
-        Ok(true)
+        Ok(())
     }
 
     /// Appends the values.

@@ -274,7 +274,10 @@ fn decode(part: &ColumnPart) -> Result<Decoded> {
 /// Errors: `Corrupt` for one that reaches beyond the data file itself, or is none.
 fn extents(field: &Field, array: &ArrayRef, size: u64, ends: &mut BTreeMap<u32, u64>) -> Result<()> {
     let mut look = |blobs: &Field, array: &ArrayRef, _: Option<&NullBuffer>| {
-        for blob in descriptor::rows(array)?.into_iter().flatten().filter(|blob| blob.size > 0) {
+        // What this release cannot read is damage in a file that it can read.
+        let rows = descriptor::rows(array);
+        let rows = rows.map_err(|e| Error::corrupt(format!("field `{}`: {e}", blobs.name)))?;
+        for blob in rows.into_iter().flatten().filter(|blob| blob.size > 0) {
             let end = blob.position.checked_add(blob.size);
             let end = end.filter(|end| blob.kind != BlobKind::Inline || *end <= size).ok_or_else(|| {
                 Error::corrupt(format!(

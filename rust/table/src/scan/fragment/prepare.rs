@@ -114,7 +114,7 @@ pub(crate) fn prepare<'a>(needed: impl IntoIterator<Item = (&'a FragmentReader, 
 fn ahead(reader: &FragmentReader, file: &DataFile, needs: Needs<'_>) -> Ahead {
     let is_needed = |id: &&FieldId| needs.fields.iter().any(|field| has_field(field, **id));
     let are_most = || file.fields.iter().filter(is_needed).count() * 2 >= file.fields.len();
-    match file.size {
+    match file.known_size() {
         Some(size) if size > SMALL_FILE => Ahead::Metadata,
         Some(_) if reader.snapshot.data_bytes() <= SMALL_TABLE => Ahead::Kept,
         Some(size) if needs.values && are_most() => Ahead::Held(size),
