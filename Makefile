@@ -52,7 +52,7 @@ help:
 	@echo "make fmt     formats Rust and Python"
 	@echo "make test    all tests"
 	@echo "make nightly all tests, the long ones too, from a random seed; SEED=... sets it; nightly-python and others are its parts"
-	@echo "make soak    an hour of processes that change tables and are killed, every answer and version compared; SECONDS=... sets it"
+	@echo "make soak    an hour of processes that change tables and are killed, with Spark and on S3 as well, every answer and version compared; SECONDS=... sets it"
 	@echo "make schedules  threads that share work, under thousands of schedules that are drawn"
 	@echo "make miri    code for particular processors, in an interpreter that finds undefined behaviour; needs nightly Rust"
 	@echo "make fuzz    decoders of files, SQL, jobs and options with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
@@ -175,7 +175,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 # Each part is a job of .github/workflows/test.yml, where none may take more than six hours.
-NIGHTLY := nightly-commits nightly-tables nightly-crashes nightly-rust nightly-kills nightly-python nightly-spark
+NIGHTLY := nightly-commits nightly-tables nightly-crashes nightly-rust nightly-kills nightly-flips nightly-python nightly-spark
 
 .PHONY: nightly
 nightly: test $(NIGHTLY) schedules lanes neighbours fuzz
@@ -212,6 +212,12 @@ nightly-kills: $(VENV)/.wheel $(VENV)/.test
 	$(AGAIN)
 	PENNON_KILLS=10000 LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.kills --seed=$(SEED)
 
+# One flipped bit in each of ten thousand tables, of which none may read wrong rows.
+.PHONY: nightly-flips
+nightly-flips: $(VENV)/.wheel $(VENV)/.test
+	$(AGAIN)
+	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.flips --tables=10000 --reference=1000 --seed=$(SEED)
+
 .PHONY: nightly-python
 nightly-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(AGAIN)
@@ -225,9 +231,9 @@ nightly-spark: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 SECONDS ?= 3600
 
 .PHONY: soak
-soak: $(VENV)/.wheel $(VENV)/.test
-	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.indices --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
-	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.tables --seconds=$$(($(SECONDS) / 2)) --seed=$(SEED)
+soak: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
+	for part in "indices" "tables" "tables --spark" "tables --store=s3 --faults=0.1"; do \
+		$(SPARK_ENV) LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.$$part --seconds=$$(($(SECONDS) / 4)) --seed=$(SEED) || exit 1; done
 
 # The encoding pool, the processors of a session and the turns of commits, with the primitives of shuttle in place of
 # those of the standard library. A failure prints the schedule, which shuttle replays.
