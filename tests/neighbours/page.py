@@ -62,10 +62,10 @@ REMARKS = """\
 - **0.20** was tried, but is not in the table: its `take` loses rows once some are deleted, and it writes wrong
   texts to tables of its own.
 - **File version 0.1** stores no nulls but those of texts, in any release: the rows of these tables have no others.
-  Releases from 0.29 to 7.1 record another size than these files have. No release looks at it, and Pennon does not
-  read by it either. Pennon reads all rows of these tables, except of those with stable row ids that a release up
-  to 0.29 updated or merged into. Before it changes them otherwise than by a delete, it rewrites them here with
-  files of version 2.0.
+  Releases from 0.29 to 7.1 record another size than these files have. No release looks at it, and Pennon reads
+  the files without it: all rows, except of tables with stable row ids that a release up to 0.29 updated or merged
+  into. Before Pennon changes a table of such files otherwise than by a delete, it rewrites them here with files of
+  version 2.0.
 - **Timestamps** with an offset such as `+01:00` are refused by releases up to 10.0, which cannot write them either.
 - **Chance.** Indices over vectors begin with random vectors, so cells of releases that fail on some of them may
   change from run to run.
