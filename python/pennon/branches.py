@@ -128,7 +128,8 @@ class Branches(Named):
         pennon.NotFoundError
             There is no such branch.
         pennon.AlreadyExistsError
-            Tags or other branches refer to it.
+            Tags, other branches or shallow clones refer to it. A clone counts that was made by Pennon, and is there
+            or cannot be reached; the error names its record.
 
         Examples
         --------

@@ -472,7 +472,7 @@ def write_dataset(
         dataset or scanner, a pandas frame, a list of dicts or of models of pydantic, a dict of lists, or an
         iterable of record batches.
     uri
-        Where the table is or will be, or a dataset, which moves to the new version.
+        Where the table is or will be, or a dataset of it, which stays at its version.
     schema
         Schema of the data, if it has none of its own; the batches of an iterable are cast to it.
     mode

@@ -437,3 +437,23 @@ def test_legacy_blobs_next_to_columns_of_more_passes(
     table.insert(data)
     table.optimize.compact_files()
     assert table.to_table(blob_handling="all_binary")["b"].to_pylist() == blobs * 2
+
+
+@pytest.mark.parametrize("matched", [[0], [0, 2]], ids=len)
+def test_a_merge_leaves_external_blobs_of_other_rows(tmp_path: Path, matched: list[int]) -> None:
+    (tmp_path / "far").write_bytes(b"0123456789")
+    far = Blob.from_uri(f"file://{tmp_path}/far")
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.int64()), blob_field("b")])
+    data = pa.Table.from_arrays(
+        [pa.array(range(3)), pa.array(range(3)), blob_array([b"a", far, b"z"])], schema=schema
+    )
+    new = [b"new"] * len(matched)
+    source = pa.table(
+        {"id": matched, "b": blob_array(new)}, schema=pa.schema([schema.field("id"), schema.field("b")])
+    )
+    options = {"data_storage_version": "2.2", "allow_external_blob_outside_bases": True}
+    table = pennon.write_dataset(data, str(tmp_path / "t"), **options)
+    merged = table.merge_insert("id").when_matched_update_all().execute(source)
+    assert merged["num_updated_rows"] == len(matched)
+    expected = [b"new" if row in matched else old for row, old in enumerate([b"a", b"0123456789", b"z"])]
+    assert table.to_table(blob_handling="all_binary").sort_by("id")["b"].to_pylist() == expected

@@ -326,3 +326,20 @@ def test_cleanup_spares_branches_and_clones(uri: str, tmp_path: Path) -> None:
     assert stats.data_files_removed == 4
     assert len(list(Path(uri, "data").iterdir())) == 1
     assert_both_agree(uri)
+
+
+def test_a_branch_with_clones_is_not_deleted(uri: str, tmp_path: Path) -> None:
+    table = pennon.write_dataset({"id": [1, 2]}, uri)
+    branch = table.create_branch("dev")
+    branch.insert({"id": [3]})
+    clone = branch.shallow_clone(tmp_path / "clone", ("dev", branch.version))
+    with pytest.raises(
+        pennon.AlreadyExistsError, match=r"the shallow clone .*clone was made of it \(.*_refs/clones/"
+    ):
+        table.branches.delete("dev")
+    assert pennon.dataset(clone.uri).to_table()["id"].to_pylist() == [1, 2, 3]
+    assert list(table.branches.list()) == ["dev"]
+    # One that is gone does not count.
+    pennon.LanceDataset.drop(clone.uri)
+    table.branches.delete("dev")
+    assert table.branches.list() == {}

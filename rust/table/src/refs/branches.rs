@@ -15,10 +15,12 @@ use pennon_core::{Error, Result, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
+use super::clones::{KnownClone, known_clones};
 use super::{MAIN, RefOrder, Tags, check_ascii, check_name, from_json, main_store, to_json};
 use crate::runtime::{utc_now, uuid};
 use crate::session::Session;
 use crate::store::{Durability, Store};
+use crate::versions::locate;
 use crate::versions::snapshot::Snapshot;
 
 const BRANCHES: &str = "_refs/branches";
@@ -98,8 +100,8 @@ impl Branches {
 
     /// Removes a branch with its versions and files, or what a deletion that was cut short left of one.
     ///
-    /// Errors: `NotFound`; `InvalidInput` for main; `AlreadyExists` if tags or other branches refer to it, or if
-    /// this handle is on it.
+    /// Errors: `NotFound`; `InvalidInput` for main; `AlreadyExists` if tags, other branches or shallow clones refer to
+    /// it, or if this handle is on it.
     pub async fn delete(&self, name: &str) -> Result<()> {
         check_branch(name)?;
         let store = main_store(&self.snapshot)?;
@@ -137,8 +139,32 @@ impl Branches {
         if !children.is_empty() {
             return Err(in_use(name, &format!("branches were made from it: {}", children.join(", "))));
         }
+        self.check_no_clones(&store, name).await?;
         store.delete_durably(&path(name), self.durability).await?;
         self.delete_versions(&store, name).await.map(drop)
+    }
+
+    /// Errors: `AlreadyExists` for a shallow clone that was made of the branch by Pennon, and is there, or cannot be
+    /// reached.
+    async fn check_no_clones(&self, main: &Store, name: &str) -> Result<()> {
+        let branch = branch_store(main, self.snapshot.session(), name)?;
+        for KnownClone { address, record } in known_clones(&branch).await? {
+            let versions = match Store::open(&address, branch.options()) {
+                Ok(clone) => locate::list(&clone).await,
+                Err(error) => Err(error),
+            };
+            let why = match versions {
+                Ok(versions) if versions.is_empty() => continue,
+                Ok(_) => format!("the shallow clone {address} was made of it ({record})"),
+                Err(error) => {
+                    format!(
+                        "the shallow clone {address} that was made of it cannot be reached ({record}): {error}"
+                    )
+                }
+            };
+            return Err(in_use(name, &why));
+        }
+        Ok(())
     }
 
     /// Removes the files of a branch, then its entries in the manifest store; whether there was anything.

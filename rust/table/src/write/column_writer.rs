@@ -17,6 +17,7 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::check_writable;
 
+use super::ExternalBlobs;
 use super::WriteOptions;
 use super::fragments::{FragmentWriter, Limits};
 use super::placement::Placement;
@@ -55,7 +56,11 @@ impl ColumnWriter {
         check_writable(version)?;
         let commit = CommitOptions { durability, ..CommitOptions::default() };
         let params = WriteOptions { commit, ..WriteOptions::default() };
-        let limits = Limits::new(&params, version)?;
+        let mut limits = Limits::new(&params, version)?;
+        if !replaced.is_empty() {
+            // Rows that refer to something elsewhere go on doing so.
+            limits.blobs.external = ExternalBlobs::Reference;
+        }
         let files = FragmentWriter::new(Placement::own(Arc::clone(store)), schema.clone(), limits)?;
         let replaced = replaced.into_iter().collect();
         Ok(Self { files, replaced, fragments: Vec::new(), rows: 0, live: 0, last: None, schema })
