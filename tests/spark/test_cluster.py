@@ -135,7 +135,8 @@ def test_speculative_twins(tmp_path: Path) -> None:
     texts = [path.read_text() for path in logs.rglob("*") if path.is_file()]
     late = "Finish but did not commit due to another attempt succeeded"
     ended = [json.loads(line) for text in texts for line in text.splitlines() if late in line]
-    assert [event["Event"] for event in ended].count("SparkListenerTaskEnd") == 2, ended
+    # Other tasks may have had a twin of their own.
+    assert [event["Event"] for event in ended].count("SparkListenerTaskEnd") >= 2, ended
 
 
 SECRET = "FAKE5ECRET"

@@ -359,7 +359,7 @@ def both_finish(spark: SparkSession, folder: Path) -> Iterator[None]:
         os.kill(driver, signal.SIGSTOP)
         try:
             (folder / "go").touch()
-            time.sleep(5)
+            time.sleep(8)
         finally:
             os.kill(driver, signal.SIGCONT)
 
