@@ -35,7 +35,7 @@ pub(crate) struct LeafWriter {
     compressor: Option<Compressor>,
     pending: Vec<ArrayRef>,
     pending_bytes: usize,
-    used_items: Option<UsedItems>,
+    used_items: Option<Box<UsedItems>>,
     pub(super) statistics: Option<Collector>,
 }
 
@@ -65,7 +65,7 @@ impl LeafWriter {
         let is_blob = is_blob(field);
         let has_statistics = target.is_of_rows && !is_blob;
         let statistics = if has_statistics { Collector::new(&data_type) } else { None };
-        let used_items = UsedItems::of(&data_type);
+        let used_items = UsedItems::of(&data_type).map(Box::new);
         let (pending, pending_bytes) = (Vec::new(), 0);
         Ok(Self {
             target,

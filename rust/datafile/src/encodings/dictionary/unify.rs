@@ -216,7 +216,7 @@ mod tests {
             )
         ) {
             let batches: Vec<RecordBatch> = parts.iter().map(|(items, rows)| {
-                let keys = rows.iter().map(|row| row.map(|row| row as i8)).collect();
+                let keys = rows.iter().map(|row| row.map(|row| i8::try_from(row).unwrap())).collect();
                 batch(keys, items.iter().map(u8::to_string).collect())
             }).collect();
             let expected: Vec<_> = batches.iter().flat_map(|batch| texts(batch.column(0))).collect();
