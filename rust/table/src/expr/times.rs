@@ -291,3 +291,166 @@ fn per_second(unit: TimeUnit) -> i64 {
         TimeUnit::Nanosecond => 1_000_000_000,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{
+        ArrayRef, Date32Array, RecordBatch, Time32SecondArray, Time64MicrosecondArray,
+        TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
+    };
+
+    use super::*;
+    use crate::expr::Expression;
+
+    /// Rows of seconds 0, 1, 2 and null, and the same in microseconds.
+    #[test]
+    fn times_keep_their_fractions() {
+        let seconds = TimestampSecondArray::from(vec![Some(0), Some(1), Some(2), None]);
+        let micros = TimestampMicrosecondArray::from(vec![Some(0), Some(1_500_000), Some(2_000_000), None]);
+        let columns: [(&str, ArrayRef); 4] = [
+            ("d", Arc::new(Date32Array::from(vec![Some(0), Some(1), Some(2), None]))),
+            ("t", Arc::new(seconds.clone())),
+            ("z", Arc::new(seconds.with_timezone("+01:00"))),
+            ("u", Arc::new(micros)),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+        let half = "timestamp '1970-01-01 00:00:01.5'";
+        for (sql, rows) in [
+            ("t = {}", 0),
+            ("t <> {}", 3),
+            ("not (t = {})", 3),
+            ("t < {}", 2),
+            ("t <= {}", 2),
+            ("t > {}", 1),
+            ("t >= {}", 1),
+            ("{} > t", 2),
+            ("{} <= t", 1),
+            ("t is not distinct from {}", 0),
+            ("t is distinct from {}", 4),
+            ("t between {} and {} + interval '1 second'", 1),
+            ("t not between {} and {} + interval '1 second'", 2),
+            ("t in ({}, timestamp '1970-01-01 00:00:01')", 1),
+            ("t in ({})", 0),
+            ("t not in ({})", 3),
+            ("t = '1970-01-01 00:00:01.5'", 0),
+            ("t < '9999-01-01 00:00:00.5'", 3),
+            ("t < '9999-01-01'", 3),
+            ("u < '9999-12-31 23:59:59'", 3),
+            ("t > '9999-01-01'", 0),
+            ("{} between t and t", 0),
+            ("{} not between t and t", 3),
+            ("{} between t and u", 1),
+            ("{} in (t, u)", 1),
+            ("{} not in (t, u)", 2),
+            ("cast(t as timestamp) = {}", 0),
+            ("t in ({}, null)", 0),
+            ("t not in ({}, null)", 0),
+            ("t = timestamp '1677-09-21 00:12:43.145224193'", 0),
+            ("t > timestamp '1677-09-21 00:12:43.145224193'", 3),
+            ("d = timestamp '1970-01-02 12:00:00'", 0),
+            ("d < timestamp '1970-01-02 12:00:00'", 2),
+            ("t = timestamp '1970-01-01 00:00:01'", 1),
+            ("t > timestamp '1969-12-31 23:59:59.5'", 3),
+            ("t <= timestamp '1969-12-31 23:59:59.5'", 0),
+            ("z = '1970-01-01 01:00:01.5'", 0),
+            ("z < '1970-01-01 01:00:01.5+01:00'", 2),
+            ("t = u", 2),
+            ("u > t", 1),
+            ("t < u", 1),
+            ("u = {}", 1),
+            ("u = timestamp '1970-01-01 00:00:01.5000001'", 0),
+        ] {
+            let sql = sql.replace("{}", half);
+            let filter = Expression::predicate(&sql, &batch.schema()).unwrap();
+            assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+        }
+    }
+
+    /// Rows of 0, 1 and 2 nanoseconds or seconds and null, compared with times behind and before all nanoseconds.
+    #[test]
+    fn times_beyond_nanoseconds_are_compared() {
+        let nanos = TimestampNanosecondArray::from(vec![Some(0), Some(1), Some(2), None]);
+        let seconds = TimestampSecondArray::from(vec![Some(0), Some(1), Some(2), None]);
+        let columns: [(&str, ArrayRef); 5] = [
+            ("w", Arc::new(seconds.clone().with_timezone("UTC"))),
+            ("e", Arc::new(seconds.with_timezone("+01:00"))),
+            ("d", Arc::new(Date32Array::from(vec![Some(0), Some(1), Some(2), None]))),
+            ("n", Arc::new(nanos.clone())),
+            ("z", Arc::new(nanos.with_timezone("UTC"))),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+        for (sql, rows) in [
+            ("n < {late}", 3),
+            ("n <= {late}", 3),
+            ("n > {late}", 0),
+            ("n = {late}", 0),
+            ("n <> {late}", 3),
+            ("not (n < {late})", 0),
+            ("{late} > n", 3),
+            ("n > {early}", 3),
+            ("n < {early}", 0),
+            ("n between {early} and {late}", 3),
+            ("n not between {early} and {late}", 0),
+            ("n between timestamp '1970-01-01 00:00:00.000000001' and {late}", 2),
+            ("n in ({late}, timestamp '1970-01-01 00:00:00.000000001')", 1),
+            ("n not in ({late})", 3),
+            ("n is distinct from {late}", 4),
+            ("n < '3000-01-01'", 3),
+            ("z < '3000-01-01T00:00:00Z'", 3),
+            ("z < {late}", 3),
+            ("z > {early}", 3),
+            ("z in ({late}, timestamp '1970-01-01 00:00:00.000000001')", 1),
+            ("z between {early} and {late}", 3),
+            ("n < date '3000-01-01'", 3),
+            ("z < date '3000-01-01'", 3),
+            ("z > date '0001-01-01'", 3),
+            ("z < date '1970-01-02'", 3),
+            ("z < date '1970-01-01'", 0),
+            ("w < {late}", 3),
+            ("w > {early}", 3),
+            ("w = {late}", 0),
+            ("w in ({late}, timestamp '1970-01-01 00:00:02')", 1),
+            ("w < date '3000-01-01'", 3),
+            ("w > date '0001-01-01'", 3),
+            ("w >= timestamp '1970-01-01 00:00:00.5'", 2),
+            ("e < timestamp '1970-01-01 00:30:00'", 0),
+            ("e <= timestamp '1970-01-01 01:00:00.5'", 1),
+            ("e < {late}", 3),
+            ("d < {late}", 3),
+            ("n < cast('3000-01-01' as timestamp(6))", 3),
+            ("n < timestamp '2262-04-11 23:47:16'", 3),
+            ("n >= timestamp '1970-01-01 00:00:00.000000001'", 2),
+        ] {
+            let sql = sql.replace("{late}", "timestamp '3000-01-01 00:00:00'");
+            let sql = sql.replace("{early}", "timestamp '1000-01-01 00:00:00'");
+            let filter =
+                Expression::predicate(&sql, &batch.schema()).unwrap_or_else(|e| panic!("{sql}: {e}"));
+            assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+        }
+    }
+
+    /// Rows of 1, 2 and 3 seconds and null, in several units.
+    #[test]
+    fn times_of_day_are_compared_across_units() {
+        let seconds = Time32SecondArray::from(vec![Some(1), Some(2), Some(3), None]);
+        let micros =
+            Time64MicrosecondArray::from(vec![Some(1_000_000), Some(2_500_000), Some(3_000_000), None]);
+        let columns: [(&str, ArrayRef); 2] = [("s", Arc::new(seconds)), ("u", Arc::new(micros))];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+        for (sql, rows) in [
+            ("s = time '00:00:01'", 1),
+            ("s < time '00:00:02.5'", 2),
+            ("time '00:00:02.5' <= u", 2),
+            ("u = time '00:00:02.5'", 1),
+            ("s = u", 2),
+            ("s between time '00:00:01.5' and u", 2),
+            ("s in (time '00:00:01', time '00:00:01.5')", 1),
+            ("s not in (time '00:00:01')", 2),
+            ("u = '00:00:02.5'", 1),
+            ("cast('00:00:03' as time) = s", 1),
+        ] {
+            let filter = Expression::predicate(sql, &batch.schema()).unwrap_or_else(|e| panic!("{sql}: {e}"));
+            assert_eq!(filter.evaluate_mask(&batch).unwrap().true_count(), rows, "{sql}");
+        }
+    }
+}
