@@ -51,8 +51,6 @@ CHANGES: dict[str, Callable[[pennon.LanceDataset], object]] = {
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_same_items_in_several_dictionaries(tmp_path: Path, version: str, form: str, change: str) -> None:
     """A hundred items fit into int8, however often they are there."""
-    if form == "list" and version == "2.0":
-        pytest.skip("lists of dictionaries are of later versions")
     uri = tmp_path / "t"
     first, second = (part(start, 100, pa.int8(), form=form) for start in (0, 1000))
     table = pennon.write_dataset(first, uri, data_storage_version=version)

@@ -8,7 +8,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from support.protobuf import write_varint
+from support.forge import varint
 
 
 def rows(count: int, start: int = 0) -> pa.Table:
@@ -93,7 +93,7 @@ def test_a_life_with_pennon(tmp_path: Path) -> None:
 
 
 def with_other_value(path: Path, before: bytes, after: bytes) -> None:
-    """Another value of as many bytes in the last place of a file that has the first."""
+    """Another value of as many bytes at the last position of a file that has the first."""
     content = bytearray(path.read_bytes())
     at = content.rindex(before)
     content[at : at + len(before)] = after
@@ -136,7 +136,7 @@ def test_deletions_that_an_older_version_does_not_fit(old_versions: Path) -> Non
 def test_an_older_manifest_that_states_another_size(old_versions: Path) -> None:
     data = data_file(old_versions, version=1, fragment=0)
     size = data.stat().st_size
-    stated, wrong = write_varint(size), write_varint(size ^ 1)
+    stated, wrong = varint(size), varint(size ^ 1)
     with_other_value(manifest(old_versions, 2), stated, wrong)
     (found,) = pennon.verify(old_versions).findings
     assert (found.kind, found.version, found.path) == ("wrong_size", 2, str(data))

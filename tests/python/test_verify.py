@@ -230,13 +230,13 @@ def test_two_naming_schemes(uri: str) -> None:
 
 
 def test_a_blob_of_no_kind(uri: str) -> None:
-    """A flipped bit in a descriptor is a finding, also where the checksums do not name it."""
+    """Every flipped bit of the first pages and descriptors is a finding that names the file."""
     table = pennon.write_dataset({"b": pennon.blob_array([b"abc", b"de"])}, uri, data_storage_version="2.2")
     (path,) = (Path(uri) / "data").glob("*.lance")
     written = path.read_bytes()
-    for bit in range(8 * 64):
+    for bit in range(8 * 200):
         damaged = bytearray(written)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         report = table.verify(data=True)
-        assert report.ok or {found.path for found in report.findings} == {str(path)}
+        assert str(path) in {found.path for found in report.findings}, bit

@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pennon
 import pyspark
 import pytest
+from pennon.optimize import Compaction
 from pyspark.sql import SparkSession
 from pyspark_pennon import spark_api
 
@@ -56,3 +59,19 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture
 def uri(tmp_path: object) -> str:
     return f"{tmp_path}/table.lance"
+
+
+@pytest.fixture
+def lost_compaction(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The answer to the first commit of a compaction is lost. Has an item for each commit."""
+    commit, calls = Compaction.commit, list[int]()
+
+    def losing(*given: Any) -> Any:
+        metrics = commit(*given)
+        calls.append(1)
+        if len(calls) == 1:
+            raise pennon.CommitUnknownError("the answer was lost")
+        return metrics
+
+    monkeypatch.setattr(Compaction, "commit", staticmethod(losing))
+    return calls

@@ -50,12 +50,3 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
-
-
-def write_varint(value: int) -> bytes:
-    """The bytes of a number."""
-    written = bytearray()
-    while value > 127:
-        written.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*written, value])

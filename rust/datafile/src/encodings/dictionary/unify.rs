@@ -25,7 +25,7 @@ use crate::values::arrow_error;
 /// A key of rows that are null.
 const NO_ITEM: usize = usize::MAX;
 
-/// The same batches, whose dictionaries are one in each place of the schema where together they have more items than
+/// The same batches, whose dictionaries are one in each field of the schema where together they have more items than
 /// keys.
 ///
 /// Errors: `Unsupported` for more items in use than the keys of a column can name.
@@ -61,7 +61,7 @@ fn is_narrow(data_type: &DataType) -> bool {
     }
 }
 
-/// The same arrays of one type, with one dictionary in each place of it where together theirs have more items than keys.
+/// The same arrays of one type, with one dictionary in each of its fields where together theirs have more items than keys.
 ///
 /// Errors: as for [`with_one_dictionary`].
 pub fn unify_dictionaries(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {

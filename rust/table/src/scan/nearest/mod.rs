@@ -231,7 +231,7 @@ impl NearestPlan {
             rows: search.k.saturating_mul(times),
             probes: self.nearest.probes,
             ef: self.nearest.ef,
-            // Distances that are computed again decide then; nearer ones than are wanted have their own places.
+            // Distances that are computed again decide then; nearer ones than are wanted are counted apart.
             range: match is_refined {
                 true if search.is_list => DistanceRange::default(),
                 true => DistanceRange { upper: None, ..search.range },
