@@ -81,8 +81,8 @@ def test_ctrl_c(name: str, stored: pennon.LanceDataset, proxy: Proxy) -> None:
     proxy.hold(None)
     assert (started.returncode, out, err.strip()) == (-signal.SIGINT, b"", b"")
     newest = pennon.dataset(stored.uri, storage_options=stored._native.storage_options)
-    # A compaction reserves ids of fragments in a version of its own.
-    assert newest.version == (3 if name == "compact, its file" else 2)
+    # While a compaction reads and writes, it reserves ids of fragments in a version of its own.
+    assert newest.version in ([2, 3] if arguments[0] == "compact" else [2])
     assert [fragment.metadata for fragment in newest.get_fragments()] == before
     assert (newest.list_indices(), list(newest.tags)) == ([], [])
 

@@ -68,6 +68,8 @@ _MODULES = {"import": "import_"}
 _COMPLETE = "_PENNON_COMPLETE"
 # What shells call the status of a process that Ctrl-C has ended.
 INTERRUPTED = 130
+# Commands that have nothing to undo: Ctrl-C may end the process wherever it is. Threads of DuckDB would not hear of it.
+_ONLY_READ = {"sql"}
 
 
 class Commands(click.Group):
@@ -125,10 +127,11 @@ def _print_version(context: click.Context, option: click.Parameter, value: bool)
     callback=_print_version,
     help="Show the version and exit.",
 )
-@click.pass_obj
-def pennon(begin: Callable[[], None] | None) -> None:
+@click.pass_context
+def pennon(context: click.Context) -> None:
     """Lance tables whose rows keep their identity."""
-    if begin is not None:
+    begin: Callable[[], None] | None = context.obj
+    if begin is not None and context.invoked_subcommand not in _ONLY_READ:
         begin()
 
 
@@ -140,7 +143,7 @@ def main(arguments: Sequence[str] | None = None, begin: Callable[[], None] | Non
     arguments
         The words after `pennon`.
     begin
-        Called once the command is imported, before it does anything.
+        Called once the command is imported, before it does anything that an interrupt has to undo.
 
     Returns
     -------

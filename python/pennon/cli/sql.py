@@ -86,8 +86,5 @@ def _by_duckdb(opened: LanceDataset, query: str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
-def _failure(error: Exception) -> BaseException:
-    """What DuckDB makes an error of: Ctrl-C too, while it waits for rows."""
-    if str(error).rstrip().endswith("KeyboardInterrupt"):
-        return KeyboardInterrupt()
+def _failure(error: Exception) -> InvalidInputError:
     return InvalidInputError(f"Error executing the query: {error}")
