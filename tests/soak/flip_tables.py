@@ -200,7 +200,7 @@ def _parts(made: Made, at: Any, options: dict[str, str]) -> Iterator[Any]:
     middle = made.next // 2
     filters = [f"key > {middle} AND key < {middle + 30} OR word = 'word 3'", f"key = {middle}", "word = 'word 4'"]
     for filter in filters[: 1 if isinstance(at, int) else None]:
-        yield table.to_table(plain, filter=filter, with_row_id=True).sort_by("key")
+        yield table.to_table(plain, filter=filter, with_row_id=True, order_by=["key"])
     yield repr(table.config())
     yield repr(table.read_transaction(table.version))
     if isinstance(at, int):

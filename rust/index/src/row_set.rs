@@ -121,12 +121,17 @@ impl RowSet {
 
     /// The numbers in ascending order; `None` if a part has all.
     pub fn iter(&self) -> Option<impl Iterator<Item = u64> + '_> {
+        let parts = self.bitmaps()?;
+        Some(parts.into_iter().flat_map(|(high, part)| part.iter().map(move |low| join(high, low))))
+    }
+
+    /// Upper halves and their lower halves, ascending; `None` if a part has all.
+    pub fn bitmaps(&self) -> Option<Vec<(u32, &RoaringBitmap)>> {
         let parts = self.parts.iter().map(|(&high, part)| match part {
             LowerHalves::Some(part) => Some((high, part)),
             LowerHalves::All => None,
         });
-        let parts: Vec<_> = parts.collect::<Option<_>>()?;
-        Some(parts.into_iter().flat_map(|(high, part)| part.iter().map(move |low| join(high, low))))
+        parts.collect()
     }
 
     /// Upper halves of which there are numbers, ascending.

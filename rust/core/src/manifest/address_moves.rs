@@ -170,6 +170,70 @@ impl AddressMoves {
         None
     }
 
+    /// As [`Self::current`], of several rows of a fragment: where those are that are left, by fragments, of which one may be
+    /// there twice.
+    pub fn current_of(
+        &self,
+        fragment: FragmentId,
+        offsets: &RoaringBitmap,
+    ) -> Vec<(FragmentId, RoaringBitmap)> {
+        let mut found = Vec::new();
+        let mut waiting = vec![(fragment, offsets.clone())];
+        for _ in 0..=self.groups.len() {
+            for (id, offsets) in std::mem::take(&mut waiting) {
+                match self.replaced.get(&id.0) {
+                    None => found.push((id, offsets)),
+                    Some(replaced) => self.follow(replaced, &offsets, &mut waiting),
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds the rows of the new fragments that these rows of a replaced one became.
+    fn follow(
+        &self,
+        replaced: &ReplacedFragment,
+        offsets: &RoaringBitmap,
+        moved: &mut Vec<(FragmentId, RoaringBitmap)>,
+    ) {
+        let Some(Group { starts, order, .. }) = self.groups.get(replaced.group) else { return };
+        let ranks = offsets.iter().filter_map(|offset| replaced.moved.of(offset));
+        let mut ranks: Vec<u64> = ranks.map(|rank| replaced.before + u64::from(rank)).collect();
+        if let Some(order) = order {
+            let new = |rank: &u64| usize::try_from(*rank).ok().and_then(|rank| order.get(rank));
+            ranks = ranks.iter().filter_map(new).map(|rank| u64::from(*rank)).collect();
+            ranks.sort_unstable();
+        }
+        let ends = starts.iter().skip(1).map(|(end, _)| *end).chain([u64::MAX]);
+        let mut rest = ranks.as_slice();
+        for ((start, id), end) in starts.iter().zip(ends) {
+            let (of_fragment, others) = rest.split_at(rest.partition_point(|rank| *rank < end));
+            rest = others;
+            let offsets = of_fragment.iter().filter_map(|rank| u32::try_from(rank - start).ok());
+            // They ascend, so none is refused.
+            let offsets = RoaringBitmap::from_sorted_iter(offsets).unwrap_or_default();
+            if !offsets.is_empty() {
+                moved.push((*id, offsets));
+            }
+        }
+    }
+
+    /// If the rows of a fragment moved to consecutive addresses, without a gap: how many these are, and the first address.
+    /// Those of a fragment that stays are where they were.
+    pub fn run_of(&self, fragment: FragmentId) -> Option<(u32, RowAddress)> {
+        let Some(replaced) = self.replaced.get(&fragment.0) else {
+            return Some((u32::MAX, RowAddress::new(fragment, 0)));
+        };
+        let Ranks::Below(rows) = replaced.moved else { return None };
+        let (first, last) = (RowAddress::new(fragment, 0), RowAddress::new(fragment, rows.checked_sub(1)?));
+        let (first, last) = (self.current(first)?, self.current(last)?);
+        // Moves keep the order of a group that has none of its own; then nothing is between the two but these rows.
+        let is_run =
+            first.fragment() == last.fragment() && last.0.checked_sub(first.0) == Some(u64::from(rows) - 1);
+        (is_run && self.groups.iter().all(|group| group.order.is_none())).then_some((rows, first))
+    }
+
     /// The fragments that have all rows of these, in place of those that were replaced.
     pub fn covered(&self, fragments: &RoaringBitmap) -> RoaringBitmap {
         let mut covered = fragments.clone();
@@ -208,6 +272,8 @@ impl AddressMoves {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -231,6 +297,11 @@ mod tests {
         assert_eq!([now(0, 2), now(1, 1), now(6, 0)], [Some(at(9, 0)), Some(at(9, 1)), Some(at(9, 1))]);
         assert_eq!([now(0, 0), now(0, 1), now(2, 0), now(1, 7)], [None; 4]);
         assert_eq!(now(3, 4), Some(at(3, 4)));
+        assert_eq!(moves.run_of(FragmentId(3)), Some((u32::MAX, at(3, 0))));
+        assert_eq!(moves.run_of(FragmentId(5)), None);
+        let of_fragment = |id, offsets: [u32; 2]| moves.current_of(FragmentId(id), &offsets.into());
+        assert_eq!(of_fragment(0, [1, 2]), [(FragmentId(9), RoaringBitmap::from([0]))]);
+        assert_eq!(of_fragment(3, [4, 5]), [(FragmentId(3), RoaringBitmap::from([4, 5]))]);
         let covered = |ids: &[u32]| Vec::from_iter(moves.covered(&ids.iter().copied().collect()));
         assert_eq!(covered(&[0, 1, 2, 3]), [3, 9]);
         assert_eq!(covered(&[0, 2]), [0_u32; 0]);
@@ -253,6 +324,7 @@ mod tests {
         moves.add(&of(&[at(0, 0)]), [FragmentId(0)], [(FragmentId(1), 1)], None).unwrap();
         moves.add(&of(&[at(1, 0)]), [FragmentId(1)], [(FragmentId(0), 1)], None).unwrap();
         assert_eq!(moves.current(at(0, 0)), None);
+        assert_eq!(moves.current_of(FragmentId(0), &[0].into()), []);
     }
 
     proptest! {
@@ -277,6 +349,19 @@ mod tests {
                     });
                     prop_assert_eq!(moves.current(at(id, offset)), expected);
                 }
+                if let Some((count, first)) = moves.run_of(FragmentId(id)) {
+                    for offset in 0..count.min(310) {
+                        let expected = at(first.fragment().0, first.offset() + offset);
+                        prop_assert_eq!(moves.current(at(id, offset)), Some(expected));
+                    }
+                    prop_assert!(moves.current(at(id, count)).is_none());
+                }
+                let of_fragment: BTreeSet<RowAddress> =
+                    (0..310).filter(|offset| offset % 3 > 0).filter_map(|offset| moves.current(at(id, offset))).collect();
+                let offsets = (0..310).filter(|offset| offset % 3 > 0).collect();
+                let parts = moves.current_of(FragmentId(id), &offsets);
+                let found = parts.iter().flat_map(|(id, offsets)| offsets.iter().map(|offset| RowAddress::new(*id, offset)));
+                prop_assert_eq!(found.collect::<BTreeSet<_>>(), of_fragment);
             }
         }
     }

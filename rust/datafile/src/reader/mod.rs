@@ -10,6 +10,7 @@ mod dense;
 mod dictionary;
 mod nest;
 mod page_size;
+mod stored;
 #[cfg(test)]
 mod tests;
 

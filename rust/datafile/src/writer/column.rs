@@ -82,6 +82,16 @@ impl ColumnWriter {
         Self { index, kind, max_page_bytes, pending, block_rows, first_row, statistics, used_items }
     }
 
+    /// Which column of the file it is.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Whether pages have descriptors of values that are elsewhere in the file.
+    pub(crate) fn holds_blobs(&self) -> bool {
+        matches!(self.kind.storage, Storage::Blob(_))
+    }
+
     /// Statistics of the values so far.
     pub(crate) fn take_statistics(&mut self) -> Option<Collector> {
         self.statistics.take()

@@ -11,6 +11,7 @@ mod codec;
 mod column;
 pub(crate) mod conform;
 mod constant;
+mod copied;
 mod dictionary;
 mod full_zip;
 mod level_codec;
@@ -28,6 +29,7 @@ mod symbols;
 pub(crate) mod tests;
 mod values;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -105,6 +107,8 @@ pub struct FileWriter<W> {
     columns: Vec<Vec<ColumnWriter>>,
     /// Used instead of `columns` in a file of version 2.0: each top-level field.
     arrays: Vec<FieldWriter>,
+    /// Top-level fields whose pages are those of another file, and their rows.
+    copied: BTreeMap<usize, u64>,
     pool: Pool,
     rows: u64,
     failed: bool,
@@ -157,7 +161,8 @@ impl<W: Write> FileWriter<W> {
             columns.push(of_field);
         }
         let out = ContainerWriter::new(sink, num_columns);
-        Ok(Self { out, schema, version, columns, arrays, pool: Pool::default(), rows: 0, failed: false })
+        let (copied, pool) = (BTreeMap::new(), Pool::default());
+        Ok(Self { out, schema, version, columns, arrays, copied, pool, rows: 0, failed: false })
     }
 
     /// Appends the rows of a batch. Columns are found by name; columns the schema does not have are left out.
@@ -170,7 +175,8 @@ impl<W: Write> FileWriter<W> {
         for (field, writer) in self.schema.fields.iter().zip(&mut self.arrays) {
             writer.append(column_of(batch, field)?, &mut self.out)?;
         }
-        for (field, columns) in self.schema.fields.iter().zip(&mut self.columns) {
+        let fields = self.schema.fields.iter().zip(&mut self.columns).enumerate();
+        for (_, (field, columns)) in fields.filter(|(at, _)| !self.copied.contains_key(at)) {
             let array = column_of(batch, field)?;
             let stored = blob::store(field, array, None, &mut self.out)?;
             let array = stored.as_ref().unwrap_or(array);
@@ -232,6 +238,7 @@ impl<W: Write> FileWriter<W> {
 
     /// Writes what is left and the footer. The sink is flushed, but not synced.
     pub fn finish(mut self) -> Result<(Finished, W)> {
+        self.check_copied()?;
         self.flush()?;
         for field in &mut self.arrays {
             field.finish(&mut self.out)?;

@@ -1,18 +1,24 @@
 //! The bounds of all pages, in memory.
 
+use std::collections::HashMap;
+use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
+use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
-use pennon_datafile::{Ahead, ByteSource, FileReader};
+use pennon_datafile::{Ahead, ByteSource, FileReader, FileWriter};
 
 use super::page::run_end;
-use super::{DEFAULT_PAGE_ROWS, PAGE_ROWS};
+use super::write::options;
+use super::{DEFAULT_PAGE_ROWS, LOOKUP_FILE, PAGE_ROWS, RANGE_PARTITIONED};
+use crate::files::WrittenFile;
 use crate::intervals::Interval;
 use crate::values::{TypedValues, Value, value_at};
 
@@ -20,10 +26,10 @@ use crate::values::{TypedValues, Value, value_at};
 #[derive(Debug)]
 pub(super) struct Lookup {
     /// First value of each page; null if that is null.
-    min: ArrayRef,
+    pub(super) min: ArrayRef,
     /// Last value of each page; null if all are null.
-    max: ArrayRef,
-    null_counts: Vec<u32>,
+    pub(super) max: ArrayRef,
+    pub(super) null_counts: Vec<u32>,
     /// Rows of each page but the last.
     pub(super) page_rows: u64,
 }
@@ -78,6 +84,35 @@ impl Lookup {
             return Err(Error::corrupt(format!("row {at} has the page {page}")));
         }
         Ok(Self { min, max, null_counts: counts(&nulls, "null_count")?, page_rows })
+    }
+
+    /// Writes the file.
+    pub(super) fn write<W: Write>(&self, sink: W, version: FileVersion) -> Result<WrittenFile<W>> {
+        let fields = vec![
+            Field::new("min", self.data_type().clone(), true),
+            Field::new("max", self.data_type().clone(), true),
+            Field::new("null_count", DataType::UInt32, false),
+            Field::new("page_idx", DataType::UInt32, false),
+        ];
+        let metadata = HashMap::from([
+            (PAGE_ROWS.to_owned(), self.page_rows.to_string()),
+            (RANGE_PARTITIONED.to_owned(), "false".to_owned()),
+        ]);
+        let schema = Arc::new(ArrowSchema::new_with_metadata(fields, metadata));
+        let pages = u32::try_from(self.pages())
+            .map_err(|_| Error::unsupported(format!("{} pages of an index", self.pages())))?;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::clone(&self.min),
+            Arc::clone(&self.max),
+            Arc::new(UInt32Array::from(self.null_counts.clone())),
+            Arc::new(UInt32Array::from_iter_values(0..pages)),
+        ];
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)
+            .map_err(|e| Error::internal(format!("bounds of pages: {e}")))?;
+        let mut writer = FileWriter::try_new(sink, Schema::from_arrow(&schema)?, options(version))?;
+        writer.write(&batch)?;
+        let (written, sink) = writer.finish()?;
+        Ok(WrittenFile { name: LOOKUP_FILE, size: written.size, sink })
     }
 
     /// How many pages there are.

@@ -9,6 +9,7 @@
 //! and their rows are in no order.
 
 mod lookup;
+mod moved;
 mod page;
 mod search;
 #[cfg(test)]

@@ -27,18 +27,26 @@ use crate::value_test::ValueTest;
 /// A B-tree index that was opened.
 #[derive(Debug)]
 pub struct BTreeIndex {
-    lookup: Lookup,
+    pub(super) lookup: Lookup,
     pages: Arc<dyn ByteSource>,
     data: OnceLock<Data>,
 }
 
 /// The file with the pages.
 #[derive(Debug)]
-struct Data {
-    reader: FileReader,
+pub(super) struct Data {
+    pub(super) reader: FileReader,
     values: Field,
     ids: Field,
     columns: ColumnMap,
+}
+
+impl Data {
+    /// All rows, some pages at a time.
+    fn parts(&self) -> impl Iterator<Item = RowRanges> {
+        const ROWS: u64 = 256 << 10;
+        RowRanges::from(0..self.reader.metadata().num_rows).split_by(ROWS)
+    }
 }
 
 impl BTreeIndex {
@@ -182,13 +190,23 @@ impl BTreeIndex {
 
     /// All values and their rows, in order, some pages at a time. Errors: those of [`Self::search`].
     pub fn scan(&self, give: &mut dyn FnMut(ArrayRef, UInt64Array) -> Result<()>) -> Result<()> {
-        const ROWS: u64 = 256 << 10;
         let data = self.data()?;
-        for rows in RowRanges::from(0..data.reader.metadata().num_rows).split_by(ROWS) {
+        for rows in data.parts() {
             let (values, ids) = self.read(data, &rows)?;
             give(values, ids)?;
         }
         Ok(())
+    }
+
+    /// The rows of all values in their order, some pages at a time, as long as they are wanted. Says whether these were all.
+    pub(super) fn scan_rows(&self, give: &mut dyn FnMut(UInt64Array) -> Result<bool>) -> Result<bool> {
+        let data = self.data()?;
+        for rows in data.parts() {
+            if !give(self.rows(data, &rows)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The rows in some intervals and, if wanted, the rows of nulls.
@@ -242,9 +260,7 @@ impl BTreeIndex {
         let data = self.data()?;
         let all = data.reader.metadata().num_rows;
         let rows: RowRanges = pages.iter().map(|page| self.lookup.rows_of(*page, all)).collect();
-        let arrays = data.reader.read(std::slice::from_ref(&data.ids), &data.columns, &rows)?;
-        let ids = arrays.first().map(|array| self.ids(array)).transpose()?;
-        found.extend_from_slice(ids.as_ref().map_or(&[], |ids| ids.values()));
+        found.extend_from_slice(self.rows(data, &rows)?.values());
         Ok(())
     }
 
@@ -296,12 +312,19 @@ impl BTreeIndex {
         Ok((values, ids))
     }
 
+    /// As [`Self::read`], without the values.
+    fn rows(&self, data: &Data, rows: &RowRanges) -> Result<UInt64Array> {
+        let arrays = data.reader.read(std::slice::from_ref(&data.ids), &data.columns, rows)?;
+        let ids = arrays.first().ok_or_else(|| Error::internal("a column of pages was not read"))?;
+        self.ids(ids)
+    }
+
     fn ids(&self, array: &ArrayRef) -> Result<UInt64Array> {
         let ids = array.as_primitive_opt::<UInt64Type>().filter(|ids| ids.null_count() == 0);
         ids.cloned().ok_or_else(|| self.corrupt("its rows are not uint64 without nulls"))
     }
 
-    fn data(&self) -> Result<&Data> {
+    pub(super) fn data(&self) -> Result<&Data> {
         if let Some(data) = self.data.get() {
             return Ok(data);
         }

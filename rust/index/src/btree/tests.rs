@@ -169,7 +169,58 @@ fn tests_of(bounds: Vec<Bound>) -> Vec<ValueTest> {
     tests
 }
 
+/// An index whose rows moved has the files of one that is written with the new rows, and answers as it does; if a row is gone
+/// there is none.
+fn check_moved(values: &ArrayRef) {
+    for (page_rows, parts) in [(1, 1), (3, 2), (100, 1)] {
+        let files = btree(values, page_rows, parts);
+        let index = BTreeIndex::open(Arc::new(files)).unwrap();
+        let moved = |now: &dyn Fn(u64) -> Option<u64>, version| {
+            let written = index.write_moved(version, now, |_| Ok(Vec::new())).unwrap()?;
+            let names = written.each_ref().map(|file| file.name);
+            assert_eq!(names, ["page_data.lance", "page_lookup.lance"]);
+            let files = Files(written.into_iter().map(|file| (file.name, file.sink)).collect());
+            Some(BTreeIndex::open(Arc::new(files)).unwrap())
+        };
+        let back = |row: u64| Some(1_000_000 - row);
+        let found = moved(&back, FileVersion::V2_1).unwrap();
+        assert_eq!((found.num_pages(), found.page_rows()), (index.num_pages(), index.page_rows()));
+        let all = |index: &BTreeIndex| {
+            let mut all = Vec::new();
+            index
+                .scan(&mut |values, rows| {
+                    all.extend(
+                        rows.values()
+                            .iter()
+                            .enumerate()
+                            .map(|(at, row)| (value_at(values.as_ref(), at).map(Value::to_bound), *row)),
+                    );
+                    Ok(())
+                })
+                .unwrap();
+            all
+        };
+        let expected: Vec<_> = all(&index).into_iter().map(|(value, row)| (value, 1_000_000 - row)).collect();
+        assert_eq!(all(&found), expected);
+        assert_eq!(found.bounds(&NoPageCache).unwrap(), index.bounds(&NoPageCache).unwrap());
+        let is_there = |test: &ValueTest| found.search(&[test], &NoPageCache).unwrap().unwrap();
+        let nulls = expected.iter().filter(|(value, _)| value.is_none()).map(|(_, row)| *row);
+        assert_eq!(is_there(&ValueTest::IsNull).rows, nulls.collect());
+        assert!(moved(&back, FileVersion::V2_2).is_none());
+        let last = 3 * (values.len() as u64).saturating_sub(1);
+        assert_eq!(
+            moved(&|row| (row != last).then_some(row), FileVersion::V2_1).is_none(),
+            !values.is_empty()
+        );
+    }
+}
+
 proptest! {
+    #[test]
+    fn values_stay_where_rows_move(values in proptest::collection::vec(proptest::option::weighted(0.8, "[ab]{0,3}"), 0..30)) {
+        check_moved(&(Arc::new(StringArray::from(values)) as ArrayRef));
+    }
+
     #[test]
     fn integers_are_found_as_by_looking_at_each(
         values in proptest::collection::vec(proptest::option::weighted(0.8, -4..5_i64), 0..40),

@@ -1,10 +1,9 @@
 //! Writing: sorted values go to the file with the pages, and the bounds of the pages are gathered on the way.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_empty_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array, new_empty_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::take::take;
@@ -13,7 +12,8 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
 use pennon_datafile::{FileWriter, WriteOptions};
 
-use super::{DATA_FILE, LOOKUP_FILE, PAGE_ROWS, RANGE_PARTITIONED};
+use super::DATA_FILE;
+use super::lookup::Lookup;
 use crate::files::WrittenFile;
 use crate::sort::SortedRun;
 
@@ -90,41 +90,22 @@ impl<W: Write> BTreeWriter<W> {
         if !self.rows.is_multiple_of(u64::from(self.page_rows)) {
             self.max.extend(self.last.take());
         }
-        let data_type = self.schema.field(0).data_type().clone();
-        let fields = vec![
-            Field::new("min", data_type.clone(), true),
-            Field::new("max", data_type.clone(), true),
-            Field::new("null_count", DataType::UInt32, false),
-            Field::new("page_idx", DataType::UInt32, false),
-        ];
-        let metadata = HashMap::from([
-            (PAGE_ROWS.to_owned(), self.page_rows.to_string()),
-            (RANGE_PARTITIONED.to_owned(), "false".to_owned()),
-        ]);
-        let schema = Arc::new(ArrowSchema::new_with_metadata(fields, metadata));
-        let pages = u32::try_from(self.null_counts.len())
-            .map_err(|_| Error::unsupported(format!("{} pages of an index", self.null_counts.len())))?;
-        let columns: Vec<ArrayRef> = vec![
-            joined(&self.min, &data_type)?,
-            joined(&self.max, &data_type)?,
-            Arc::new(UInt32Array::from(self.null_counts)),
-            Arc::new(UInt32Array::from_iter_values(0..pages)),
-        ];
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)
-            .map_err(|e| Error::internal(format!("bounds of pages: {e}")))?;
-        let mut lookup =
-            FileWriter::try_new(page_lookup, Schema::from_arrow(&schema)?, options(self.version))?;
-        lookup.write(&batch)?;
+        let data_type = self.schema.field(0).data_type();
+        let lookup = Lookup {
+            min: joined(&self.min, data_type)?,
+            max: joined(&self.max, data_type)?,
+            null_counts: self.null_counts,
+            page_rows: self.page_rows.into(),
+        };
         let (data, data_sink) = self.data.finish()?;
-        let (lookup, lookup_sink) = lookup.finish()?;
         Ok([
             WrittenFile { name: DATA_FILE, size: data.size, sink: data_sink },
-            WrittenFile { name: LOOKUP_FILE, size: lookup.size, sink: lookup_sink },
+            lookup.write(page_lookup, self.version)?,
         ])
     }
 }
 
-fn options(version: FileVersion) -> WriteOptions {
+pub(super) fn options(version: FileVersion) -> WriteOptions {
     WriteOptions { version, ..WriteOptions::default() }
 }
 

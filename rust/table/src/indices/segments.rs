@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::manifest::{AddressMoves, IndexMetadata};
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{Error, FieldId, Result, RowAddress};
+use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 use pennon_index::{
     Answer, IdDomain, IndexKind, PageCache, PageRun, Precision, RowSet, ScalarIndex, ValueTest,
 };
@@ -162,6 +162,18 @@ impl Segment {
         match &self.moves {
             None => Some(address),
             Some(moves) => moves.current(address),
+        }
+    }
+
+    /// As [`Self::current`], of several rows of a fragment: by the fragments where they are.
+    pub(crate) fn current_of(
+        &self,
+        fragment: FragmentId,
+        offsets: &RoaringBitmap,
+    ) -> Vec<(FragmentId, RoaringBitmap)> {
+        match &self.moves {
+            None => vec![(fragment, offsets.clone())],
+            Some(moves) => moves.current_of(fragment, offsets),
         }
     }
 

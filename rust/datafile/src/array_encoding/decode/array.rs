@@ -165,7 +165,8 @@ impl<'a> Form<'a> {
                     Error::corrupt(format!("{} rows of {dimension} items", rows.span().end))
                 })?;
                 let shape = Shape { dimensions: inner, ..shape };
-                Self::FixedSizeList(Box::new(Array::ask(page, items, shape, &rows, fetch)?))
+                let page = Page { values: page.values.saturating_mul((*dimension).into()), ..*page };
+                Self::FixedSizeList(Box::new(Array::ask(&page, items, shape, &rows, fetch)?))
             }
             (E::Binary(binary), []) if is_binary => {
                 Self::Binary(Box::new(Binary::ask(page, binary, None, rows, fetch)?))

@@ -61,7 +61,9 @@ impl<'a> Binary<'a> {
             lengths.push(usize::try_from(length).unwrap_or(usize::MAX));
             validity.append(valid);
         })?;
-        self.bytes = Some(Flat::ask(&self.page, &self.array.bytes, 8, covered, fetch)?);
+        // How long texts are nobody knows beforehand.
+        let page = Page { values: u64::MAX, ..self.page };
+        self.bytes = Some(Flat::ask(&page, &self.array.bytes, 8, covered, fetch)?);
         Ok(true)
     }
 

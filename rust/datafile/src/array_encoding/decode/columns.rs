@@ -46,6 +46,8 @@ pub(super) struct Page<'a> {
     pub encoding: &'a ArrayEncoding,
     pub pages: &'a Pages,
     pub file_size: u64,
+    /// Values that each of its arrays has, at most: those of its rows.
+    pub values: u64,
 }
 
 impl ColumnPages {
@@ -112,15 +114,15 @@ impl Pages {
         self.lock().iter().find(|(p, b, _)| (*p, *b) == (page, buffer)).map(|(_, _, bytes)| bytes.clone())
     }
 
-    /// Decompresses a buffer and keeps it until another page is decompressed.
+    /// Decompresses a buffer to so many bytes at most, and keeps it until another page is decompressed.
     pub(super) fn decompress(
         &self,
         page: usize,
         buffer: u32,
-        scheme: CompressionScheme,
+        (scheme, most): (CompressionScheme, usize),
         bytes: &[u8],
     ) -> Result<Bytes> {
-        let bytes = Bytes::from(decompress(scheme, bytes, usize::MAX)?);
+        let bytes = Bytes::from(decompress(scheme, bytes, most)?);
         let mut kept = self.lock();
         kept.retain(|(p, b, _)| *p == page && *b != buffer);
         kept.push((page, buffer, bytes.clone()));
@@ -139,8 +141,8 @@ impl<'a> Column<'a> {
             let metadata = self.metadata.pages.get(number);
             match metadata.map(|m| (m, &m.layout)) {
                 Some((metadata, PageLayout::Array(encoding))) => {
-                    let file_size = self.file_size;
-                    Ok((Page { number, metadata, encoding, pages: self.pages, file_size }, rows))
+                    let (pages, file_size, values) = (self.pages, self.file_size, metadata.num_rows);
+                    Ok((Page { number, metadata, encoding, pages, file_size, values }, rows))
                 }
                 _ => Err(Error::internal(format!("{self}: page {number} is not of file version 2.0"))),
             }

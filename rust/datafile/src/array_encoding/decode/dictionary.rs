@@ -46,7 +46,9 @@ impl<'a> Dictionary<'a> {
             return Err(Error::unsupported("a dictionary of a dictionary cannot be read"));
         }
         let shape = Shape { physical: item, dimensions: &[] };
-        let items = Array::ask(page, items.0, shape, &RowRanges::from(0..u64::from(items.1)), fetch)?;
+        let (items, count) = (items.0, u64::from(items.1));
+        let of_items = Page { values: count, ..*page };
+        let items = Array::ask(&of_items, items, shape, &RowRanges::from(0..count), fetch)?;
         Ok(Self { indices, index_width, items })
     }
 

@@ -28,6 +28,8 @@ enum State<'a> {
     AskedWhole {
         ticket: usize,
         scheme: CompressionScheme,
+        /// Bytes that the values of the page take, at most.
+        most: usize,
         page: usize,
         buffer: u32,
         pages: &'a Pages,
@@ -71,6 +73,7 @@ impl<'a> Flat<'a> {
                 None => State::AskedWhole {
                     ticket: fetch.add(buffer.clone()),
                     scheme,
+                    most: most_bytes(page.values, array.bits_per_value),
                     page: page.number,
                     buffer: array.buffer,
                     pages: page.pages,
@@ -98,8 +101,8 @@ impl<'a> Flat<'a> {
                 };
                 self.rows.iter().zip(tickets).map(part).collect::<Result<_>>()?
             }
-            State::AskedWhole { ticket, scheme, page, buffer, pages } => {
-                let decompressed = pages.decompress(*page, *buffer, *scheme, &get(*ticket)?)?;
+            State::AskedWhole { ticket, scheme, most, page, buffer, pages } => {
+                let decompressed = pages.decompress(*page, *buffer, (*scheme, *most), &get(*ticket)?)?;
                 parts_of_buffer(&decompressed, &self.rows, self.bits)?
             }
         };
@@ -167,6 +170,12 @@ fn byte_range(buffer: &Range<u64>, rows: &Range<u64>, bits: u64) -> Result<Range
             buffer.end.saturating_sub(buffer.start)
         ))),
     }
+}
+
+/// Bytes of so many values, with those that fill up the last words of a bitmap.
+fn most_bytes(values: u64, bits: u64) -> usize {
+    let bytes = u128::from(values) * u128::from(bits) / 8 + 64;
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn parts_of_buffer(bytes: &Bytes, rows: &[Range<u64>], bits: usize) -> Result<Vec<RangeBytes>> {

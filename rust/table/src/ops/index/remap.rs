@@ -31,6 +31,8 @@ use crate::write::staged::StagedFile;
 
 /// Parts of an index that were read and wait to be written.
 const PARTS_WAITING: usize = 2;
+/// Fragments whose rows are found by position, without a search.
+const FRAGMENTS_IN_A_TABLE: u32 = 1 << 20;
 
 /// Segments that were rewritten for a compaction.
 #[derive(Debug, Default)]
@@ -162,12 +164,12 @@ fn rewrite(
     moves: &AddressMoves,
     durability: Durability,
 ) -> Result<(RewrittenIndex, Vec<StagedFile>)> {
-    let uuid = runtime::uuid();
+    let (uuid, moved) = (runtime::uuid(), Moved::new(segment, moves));
     if segment.kind == IndexKind::Vector {
-        let now = |row| now(segment, moves, row);
+        let now = |row| moved.now(row);
         return rewritten(segment, uuid, vectors::rewrite(snapshot, segment, &now, uuid, durability)?);
     }
-    let written = write(snapshot, segment, moves, uuid, durability)?;
+    let written = write(snapshot, &moved, uuid, durability)?;
     rewritten(segment, uuid, complete(snapshot, uuid, written, durability)?)
 }
 
@@ -225,28 +227,71 @@ async fn rewrite_zones(
     rewritten(&segment, uuid, built)
 }
 
-/// Where a row is after the moves that a segment names; `None` if it is gone, or in a fragment that the segment does not
-/// cover.
-fn now(segment: &Segment, moves: &AddressMoves, row: u64) -> Option<u64> {
-    let address = segment.current(RowAddress(row))?;
-    let is_covered = segment.covered.contains(address.fragment().0);
-    if is_covered { moves.current(address).map(|address| address.0) } else { None }
+/// Where the rows of a segment are after a compaction.
+struct Moved<'a> {
+    segment: &'a Segment,
+    moves: &'a AddressMoves,
+    /// By fragment, of those whose rows are in one run: how many, and the address of the first.
+    runs: Vec<Option<(u32, u64)>>,
+}
+
+impl<'a> Moved<'a> {
+    fn new(segment: &'a Segment, moves: &'a AddressMoves) -> Self {
+        let mut runs = Vec::new();
+        if !segment.has_moves() {
+            for id in segment.covered.iter().take_while(|id| *id < FRAGMENTS_IN_A_TABLE) {
+                runs.resize(usize::try_from(id).unwrap_or_default(), None);
+                runs.push(moves.run_of(FragmentId(id)).map(|(rows, first)| (rows, first.0)));
+            }
+        }
+        Self { segment, moves, runs }
+    }
+
+    /// Where a row is; `None` if it is gone, or in a fragment that the segment does not cover.
+    fn now(&self, row: u64) -> Option<u64> {
+        let address = RowAddress(row);
+        let (fragment, offset) = (usize::try_from(address.fragment().0), address.offset());
+        let run = fragment.ok().and_then(|fragment| *self.runs.get(fragment)?);
+        if let Some((_, first)) = run.filter(|(rows, _)| offset < *rows) {
+            return Some(first + u64::from(offset));
+        }
+        let address = self.segment.current(address)?;
+        let is_covered = self.segment.covered.contains(address.fragment().0);
+        if is_covered { self.moves.current(address).map(|address| address.0) } else { None }
+    }
+
+    /// The rows of a set that are left, where they are.
+    fn set(&self, set: &RowSet) -> Result<RowSet> {
+        let every = || Error::unsupported("an index that has all rows of a fragment");
+        let mut moved = RowSet::new();
+        for (fragment, offsets) in set.bitmaps().ok_or_else(every)? {
+            let known = self.segment.current_of(FragmentId(fragment), offsets);
+            for (fragment, offsets) in known.iter().filter(|(id, _)| self.segment.covered.contains(id.0)) {
+                for (fragment, offsets) in self.moves.current_of(*fragment, offsets) {
+                    moved.insert_part(fragment.0, offsets);
+                }
+            }
+        }
+        Ok(moved)
+    }
 }
 
 fn write(
     snapshot: &Arc<Snapshot>,
-    segment: &Segment,
-    moves: &AddressMoves,
+    moved: &Moved<'_>,
     uuid: Uuid,
     durability: Durability,
 ) -> Result<Vec<WrittenFile<Box<dyn Sink>>>> {
     let version = snapshot.manifest.version_of_index_files();
-    let now = |row: u64| now(segment, moves, row);
-    match segment.open(snapshot)?.as_ref() {
+    let now = |row: u64| moved.now(row);
+    match moved.segment.open(snapshot)?.as_ref() {
         ScalarIndex::BTree(index) => {
             let page_rows = u32::try_from(index.page_rows())
                 .map_err(|_| Error::corrupt(format!("pages of {} rows", index.page_rows())))?;
             let sink = |name| sink(snapshot, uuid, name, durability);
+            if let Some(files) = index.write_moved(version, now, sink)? {
+                return Ok(files.into());
+            }
             in_parts(
                 |give| index.scan(&mut |values, rows| give(moved_run(&values, &rows, now)?)),
                 |next| {
@@ -264,9 +309,9 @@ fn write(
             let mut writer = BitmapWriter::try_new(sink, index.data_type(), version)?;
             index.scan(&mut |keys, sets| {
                 for (at, set) in sets.into_iter().enumerate() {
-                    let moved = moved_set(&set, now)?;
-                    if !moved.is_empty() {
-                        writer.write_key(keys.slice(at, 1), &moved)?;
+                    let rows = moved.set(&set)?;
+                    if !rows.is_empty() {
+                        writer.write_key(keys.slice(at, 1), &rows)?;
                     }
                 }
                 Ok(())
@@ -278,21 +323,21 @@ fn write(
             let mut writer = LabelListWriter::try_new(sink, index.item_type(), version)?;
             index.scan(&mut |items, sets| {
                 for (at, set) in sets.into_iter().enumerate() {
-                    let moved = moved_set(&set, now)?;
-                    if !moved.is_empty() {
-                        writer.write_item(items.slice(at, 1), &moved)?;
+                    let rows = moved.set(&set)?;
+                    if !rows.is_empty() {
+                        writer.write_item(items.slice(at, 1), &rows)?;
                     }
                 }
                 Ok(())
             })?;
-            Ok(vec![writer.finish(&moved_set(index.nulls(), now)?)?])
+            Ok(vec![writer.finish(&moved.set(index.nulls())?)?])
         }
         ScalarIndex::NGram(index) => {
             let sink = sink(snapshot, uuid, "ngram_postings.lance", durability)?;
             let mut writer = NGramWriter::try_new(sink, version)?;
             index.scan(&mut |token, set| {
-                let moved = moved_set(&set, now)?;
-                if moved.is_empty() { Ok(()) } else { writer.write(token, &moved) }
+                let rows = moved.set(&set)?;
+                if rows.is_empty() { Ok(()) } else { writer.write(token, &rows) }
             })?;
             Ok(vec![writer.finish()?])
         }
@@ -333,12 +378,6 @@ fn moved_run(values: &ArrayRef, rows: &UInt64Array, now: impl Fn(u64) -> Option<
     let values =
         filter(values.as_ref(), &kept).map_err(|e| Error::internal(format!("values of an index: {e}")))?;
     SortedRun::of_sorted(values, UInt64Array::from(moved))
-}
-
-/// The rows of a set that are left, where they are now.
-fn moved_set(set: &RowSet, now: impl Fn(u64) -> Option<u64>) -> Result<RowSet> {
-    let every = || Error::unsupported("an index that has all rows of a fragment");
-    Ok(set.iter().ok_or_else(every)?.filter_map(now).collect())
 }
 
 /// Which rows of a group moved, and where to.
