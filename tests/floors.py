@@ -48,9 +48,9 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_c_data", "_compatibility", "_expression", "_input", "_lazy", "_logging", "_optional", "_options"],
-        *["_ordering", "_predicate", "_progress", "_protocols", "_render", "_schema_json", "_text", "_time"],
-        *["_readers", "_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
+        *["_address", "_c_data", "_compatibility", "_expression", "_input", "_lazy", "_logging", "_optional"],
+        *["_options", "_ordering", "_predicate", "_progress", "_protocols", "_render", "_schema_json", "_text"],
+        *["_time", "_readers", "_registration", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
     ],
     "nouns": [
         *["_compaction", "_file_reader", "_file_writer", "_table", "branches", "cleanup", "file", "merge_insert"],
@@ -59,7 +59,7 @@ PYTHON_FLOORS = {
     "repairs": ["repairing", "scrubbing", "sealing"],
     "dataset": [
         *["_fragment_columns", "_fragment_rows", "_fragment_state", "_lance_api", "_lance_scanner", "_methods"],
-        *["dataset", "delta", "fragment", "scanner", "sql"],
+        *["_sql_row_columns", "dataset", "delta", "fragment", "scanner", "sql"],
     ],
     "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["_sample", "debug", "sampler", "torch"],

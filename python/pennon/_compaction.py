@@ -1,4 +1,9 @@
-"""Values of compactions: options, plans, tasks and results, with their JSON, which is that of pylance."""
+"""Values of compactions: options, plans, tasks and results, with their JSON, which pylance reads and writes too.
+
+Plans and tasks of pylance have a value for each option. Here an option that is not given is read from the table
+config, so the JSON has the options twice: as `options` with the defaults that pylance needs, and as `given_options`
+without them, which pylance skips.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +66,27 @@ _IGNORED = (
     "binary_copy_read_batch_bytes",
     "max_overlays_per_fragment",
 )
+_NEEDED_BY_PYLANCE = {
+    "target_rows_per_fragment": 1024 * 1024,
+    "max_rows_per_group": 1024,
+    "materialize_deletions": True,
+    "materialize_deletions_threshold": 0.1,
+    "defer_index_remap": False,
+    "enable_binary_copy": False,
+    "enable_binary_copy_force": False,
+}
+# How pylance copies and remaps, which has no counterpart here.
+_ONLY_IN_PYLANCE = (
+    "enable_binary_copy",
+    "enable_binary_copy_force",
+    "has_eager_remappable_index",
+    "index_remap_mode",
+)
+_MODES_IN_PYLANCE = {
+    "reencode": "Reencode",
+    "try_binary_copy": "TryBinaryCopy",
+    "force_binary_copy": "ForceBinaryCopy",
+}
 
 
 @dataclass(frozen=True)
@@ -317,10 +343,10 @@ class CompactionTask:
         ... )
         >>> import json
         >>> (task,) = Compaction.plan(table, {"target_rows_per_fragment": 100}).tasks
-        >>> json.loads(task.json())["options"]
+        >>> json.loads(task.json())["given_options"]
         {'target_rows_per_fragment': 100}
         """
-        return json.dumps({**_task(self), "read_version": self.read_version, "options": self.options})
+        return json.dumps({**_task(self), "read_version": self.read_version, **_options_parts(self.options)})
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
@@ -340,7 +366,7 @@ class CompactionTask:
         with loading("CompactionTask"):
             parts = _parsed(json)
             fragments = _fragments(parts["task"]["fragments"])
-            return CompactionTask(parts["read_version"], fragments, known_options(parts["options"]))
+            return CompactionTask(parts["read_version"], fragments, _given_options(parts))
 
 
 @dataclass(frozen=True)
@@ -401,7 +427,7 @@ class CompactionPlan:
         (1, 1)
         """
         tasks = [_task(task)["task"] for task in self.tasks]
-        return json.dumps({"tasks": tasks, "read_version": self.read_version, "options": self.options})
+        return json.dumps({"tasks": tasks, "read_version": self.read_version, **_options_parts(self.options)})
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
@@ -420,7 +446,7 @@ class CompactionPlan:
         """
         with loading("CompactionPlan"):
             parts = _parsed(json)
-            version, options = parts["read_version"], known_options(parts["options"])
+            version, options = parts["read_version"], _given_options(parts)
             tasks = [CompactionTask(version, _fragments(task["fragments"]), options) for task in parts["tasks"]]
             return CompactionPlan(version, tasks, options)
 
@@ -440,6 +466,28 @@ def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
     ignored(**{name: given.get(name) for name in _IGNORED})
     parts = {name: given.get(name) for name in _KNOWN if name not in _IGNORED}
     return cast("_native.CompactionOptionParts", parts)
+
+
+def _options_parts(options: CompactionOptions) -> dict[str, Any]:
+    """The options in the JSON of a plan or a task."""
+    given = known_options(options)
+    for_pylance = {**_NEEDED_BY_PYLANCE, **given}
+    if "compaction_mode" in given:
+        mode = given["compaction_mode"]
+        for_pylance["compaction_mode"] = _MODES_IN_PYLANCE.get(str(mode), mode)
+    return {"options": for_pylance, "given_options": given}
+
+
+def _given_options(parts: dict[str, Any]) -> CompactionOptions:
+    """The options of a plan or a task, of which pylance may have written the JSON."""
+    if "given_options" in parts:
+        return known_options(parts["given_options"])
+    skipped = {*_ONLY_IN_PYLANCE, *_IGNORED}
+    given = {name: value for name, value in parts["options"].items() if name not in skipped}
+    modes = {theirs: ours for ours, theirs in _MODES_IN_PYLANCE.items()}
+    if "compaction_mode" in given:
+        given["compaction_mode"] = modes.get(given["compaction_mode"], given["compaction_mode"])
+    return known_options(given)
 
 
 def _metrics(old: list[FragmentMetadata], new: list[FragmentMetadata]) -> CompactionMetrics:

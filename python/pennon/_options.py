@@ -142,8 +142,13 @@ def checked_number(name: str, value: Any, least: int = 0, most: int = 2**64 - 1)
 
 
 def checked_reference(name: str, version: Any) -> Any:
-    """A version: a number, a tag, or a tuple with a branch. Raises as `checked_number` for anything else."""
-    if version is None or isinstance(version, str):
+    """A version: a number, a tag, a tuple with a branch, or none. Raises as `checked_number` for anything else."""
+    return None if version is None else required_reference(name, version)
+
+
+def required_reference(name: str, version: Any) -> Any:
+    """As `checked_reference`, where a version must be given."""
+    if isinstance(version, str):
         return version
     if isinstance(version, tuple) and len(version) == 2 and isinstance(version[0], str | None):
         return version[0], checked_reference(name, version[1])

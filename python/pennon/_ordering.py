@@ -77,12 +77,26 @@ def sort_indices(keys: Sequence[pa.ChunkedArray], orderings: Sequence[ColumnOrde
 
 def combined(table: pa.Table) -> pa.Table:
     """The table in one piece; batches have dictionaries of their own, which are put together."""
+    for at, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type) and any(part.dictionary.null_count for part in column.chunks):
+            parts = _by_chunk(column, column.type, _without_null_items)
+            table = table.set_column(at, table.schema.field(at), parts)
     try:
         return table.combine_chunks()
     except pa.ArrowException as error:
         raise UnsupportedError(
             f"The rows cannot be put together: {error} Columns of dictionaries can be altered to wider keys."
         ) from error
+
+
+def _without_null_items(part: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values: what a null item stood for is null. Pyarrow puts no dictionaries together that have such items."""
+    items = part.dictionary
+    is_item = items.is_valid()
+    ends = pc.cumulative_sum(is_item.cast(pa.int64()))
+    positions = pc.if_else(is_item, pc.subtract(ends, 1), None)
+    keys = positions.take(part.indices).cast(part.type.index_type)
+    return pa.DictionaryArray.from_arrays(keys, items.drop_null(), ordered=part.type.ordered)
 
 
 def first_rows(

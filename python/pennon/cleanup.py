@@ -26,15 +26,21 @@ __all__ = [
 
 
 def auto_cleanup_config(options: AutoCleanupConfig) -> dict[str, str]:
-    """The table config of an automatic cleanup. Raises `InvalidInputError` for an option that is not known."""
+    """The table config of an automatic cleanup.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        An option is not known, or is not a whole number, 0 or more.
+    """
     known = sorted(AutoCleanupConfig.__annotations__)
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InvalidInputError(f"Options of automatic cleanup: unknown {unknown}, expected {known}")
-    return {
-        "lance.auto_cleanup.interval": str(int(options.get("interval", 20))),
-        "lance.auto_cleanup.older_than": f"{int(options.get('older_than_seconds', 14 * 24 * 3600))}s",
-    }
+    defaults = {"interval": 20, "older_than_seconds": 14 * 24 * 3600}
+    given = {name: value for name, value in options.items() if value is not None}
+    interval, seconds = (checked_number(name, given.get(name, default)) for name, default in defaults.items())
+    return {"lance.auto_cleanup.interval": str(interval), "lance.auto_cleanup.older_than": f"{seconds}s"}
 
 
 @dataclass(frozen=True)

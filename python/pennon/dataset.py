@@ -40,6 +40,7 @@ from pennon._options import (
 )
 from pennon._table import commits, writing
 from pennon._table.observed import observed
+from pennon._table.references import open_native
 from pennon._time import instant
 from pennon.bitmap import Bitmap
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
@@ -212,20 +213,18 @@ class LanceDataset(
         )
         address, version = location(uri), checked_reference("version", version)
         with located(address, version):
-            self._native = _native.Dataset.open(
-                address,
-                {
-                    "version": version,
-                    "asof": None if asof is None else instant(asof),
-                    "storage_options": strings(storage_options),
-                    "durability": durability,
-                    "cache_bytes": metadata_cache_size_bytes,
-                    "session": native_session(session),
-                    "commit_lock": lock(commit_lock),
-                    "commit_timeout": commit_timeout,
-                    "max_retries": max_retries,
-                },
-            )
+            request: _native.OpenRequest = {
+                "version": version,
+                "asof": None if asof is None else instant(asof),
+                "storage_options": strings(storage_options),
+                "durability": durability,
+                "cache_bytes": metadata_cache_size_bytes,
+                "session": native_session(session),
+                "commit_lock": lock(commit_lock),
+                "commit_timeout": commit_timeout,
+                "max_retries": max_retries,
+            }
+            self._native = open_native(address, request)
         self._default_scan_options = dict(default_scan_options or {})
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pennon._address import local_path
 from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._file_reader import (
     ColumnStatistics,
@@ -119,6 +120,7 @@ class LanceFileSession(ExplainsAbsence):
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)
         self._base = location(base_path, "base_path")
+        self._folder = local_path(self._base)
         self._options = strings(storage_options)
 
     def __repr__(self) -> str:
@@ -322,18 +324,22 @@ class LanceFileSession(ExplainsAbsence):
         """
         shutil.copyfile(self._existing(remote_path), local_path)
 
-    def _below(self, path: str | None) -> str:
+    def _parts(self, path: str | None) -> _Names:
         parts = [part for part in location(path or "", "path").split("/") if part]
         if ".." in parts:
             raise InvalidInputError(f"The path {path!r} leads out of the base path")
-        return "/".join([self._base.rstrip("/"), *parts])
+        return parts
+
+    def _below(self, path: str | None) -> str:
+        if self._folder is None:
+            return "/".join([self._base.rstrip("/"), *self._parts(path)])
+        # A path, also below a URI: what reads and what lists must not differ on `%` or `?` in the name of a file.
+        return fspath(self._local(path))
 
     def _local(self, path: str | None) -> Path:
-        address = self._below(path)
-        scheme, separator, rest = address.partition("://")
-        if separator and scheme not in ("file", "file-object-store"):
+        if self._folder is None:
             raise UnsupportedError(f"{self._base} is not local: only readers and writers can be opened below it")
-        return Path(rest if separator else address)
+        return self._folder.joinpath(*self._parts(path))
 
     def _existing(self, path: str) -> Path:
         found = self._local(path)

@@ -14,6 +14,7 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._input import to_input, to_reader
 from pennon._options import ignored
 from pennon._progress import check_progress
+from pennon._table.merge_source import merge_source, source_schema
 from pennon._table.observed import observed
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import Transaction
@@ -382,7 +383,8 @@ class MergeInsertBuilder(ExplainsAbsence):
         ----------
         data_obj
             The source: whatever [write_dataset][pennon.write_dataset] takes. It is read once. Its columns are the
-            keys and any others of the table, in any order.
+            keys and any others of the table, in any order. `_rowid` as a key is of any type of integers. Without
+            rows, columns of the type null have the types of the table.
         schema
             Schema of a source that has none of its own.
 
@@ -390,7 +392,8 @@ class MergeInsertBuilder(ExplainsAbsence):
         ------
         pennon.InvalidInputError
             No clause changes anything, a condition does not parse, two source rows match the same row, a row
-            matches although `when_matched_fail` is set, or null would be stored in a column that is not nullable.
+            matches although `when_matched_fail` is set, a row id is negative, or null would be stored in a column
+            that is not nullable.
         pennon.SchemaMismatchError
             The source has columns of other types, or columns that the table does not have.
         pennon.CommitConflictError
@@ -455,7 +458,8 @@ class MergeInsertBuilder(ExplainsAbsence):
         <BLANKLINE>
         """
         ignored(verbose=verbose or None)
-        return _native.explain_merge_insert(self._dataset._native, schema, self._request)
+        columns = source_schema(schema, self._request["on"])
+        return _native.explain_merge_insert(self._dataset._native, columns, self._request)
 
     def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:
         """What a merge does and costs, as text. Nothing is committed, and the staged files are removed.
@@ -475,12 +479,16 @@ class MergeInsertBuilder(ExplainsAbsence):
         >>> table.latest_version
         1
         """
-        return _native.analyze_merge_insert(self._dataset._native, to_reader(data_obj, schema), self._for(data_obj))
+        source = to_reader(self._source(data_obj, schema))
+        return _native.analyze_merge_insert(self._dataset._native, source, self._for(data_obj))
 
     @contextmanager
     def _observed(self, data: ReaderLike, schema: pa.Schema | None) -> Iterator[pa.RecordBatchReader]:
-        with observed(to_input(data, schema), self._progress, None, title="merge") as source:
+        with observed(self._source(data, schema), self._progress, None, title="merge") as source:
             yield source.to_reader() if isinstance(source, pa.Table) else source
+
+    def _source(self, data: ReaderLike, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchReader:
+        return merge_source(to_input(data, schema), self._dataset._native.schema, self._request["on"])
 
     def _for(self, data: ReaderLike) -> _native.MergeRequest:
         in_memory = isinstance(data, pa.Table | pa.RecordBatch | dict | list)

@@ -81,7 +81,7 @@ def dataset(
     Raises
     ------
     pennon.NotFoundError
-        There is no such table, version or tag.
+        There is no such table, version, tag or branch.
     pennon.InvalidInputError
         Every version is younger than `asof`.
 

@@ -300,7 +300,7 @@ class DatasetOptimizer(ExplainsAbsence):
         Raises
         ------
         pennon.InvalidInputError
-            An option is not known.
+            An option is not known, or is not a whole number, 0 or more.
 
         Examples
         --------

@@ -17,6 +17,7 @@ import pyarrow.dataset
 from pennon._expression import columns_of
 from pennon._optional import require
 from pennon._predicate import split
+from pennon._sql_row_columns import has_row_columns, selecting
 from pennon._table import scans
 from pennon._table.plan import planned
 from pennon.errors import InvalidInputError, InvalidTypeError, PennonError, UnsupportedError
@@ -68,21 +69,26 @@ class SqlQueryBuilder:
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
-        """Whether the table has a column `_rowid`.
+        """Whether the table has a column `_rowid`, and the result too if each of its rows is one row of the table.
+
+        The column follows those of the query, unless the query selects it. It is not added to the result of a query
+        with aggregates, DISTINCT, joins, unions or window functions, nor to one that begins with FROM.
 
         Examples
         --------
         >>> import pennon
         >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://sql-row-id", mode="overwrite")
-        >>> query = table.sql("SELECT _rowid, a FROM dataset WHERE _rowid = 2").with_row_id().build()
+        >>> query = table.sql("SELECT a FROM dataset WHERE _rowid = 2").with_row_id().build()
         >>> query.to_batch_records()[0].to_pylist()
-        [{'_rowid': 2, 'a': 3}]
+        [{'a': 3, '_rowid': 2}]
         """
         self._request["with_row_id"] = with_row_id
         return self
 
     def with_row_addr(self, with_row_addr: bool = True) -> SqlQueryBuilder:
         """Whether the table has a column `_rowaddr`: the fragment of a row times 2^32, plus its offset there.
+
+        It is added to the result when `_rowid` would be, see `with_row_id`.
 
         Examples
         --------
@@ -91,7 +97,7 @@ class SqlQueryBuilder:
         >>> table = pennon.write_dataset(data, "memory://sql-row-addr", mode="overwrite", max_rows_per_file=1)
         >>> query = table.sql("SELECT _rowaddr >> 32 AS fragment FROM dataset WHERE a = 2").with_row_addr().build()
         >>> query.to_batch_records()[0].to_pylist()
-        [{'fragment': 1}]
+        [{'fragment': 1, '_rowaddr': 4294967296}]
         """
         self._request["with_row_address"] = with_row_addr
         return self
@@ -250,7 +256,21 @@ class SqlQuery:
             context.register_dataset(self._name, source)
             return context.sql_with_options(self._sql, options)
 
-        return source.attempt(self._sql, plan)
+        frame = source.attempt(self._sql, plan)
+        return self._with_row_columns(frame, lambda sql: context.sql_with_options(sql, options))
+
+    def _with_row_columns(self, frame: Any, plan: Callable[[str], Any]) -> Any:
+        """The planned query with the row ids and addresses that the builder was asked for."""
+        asked = {"_rowid": self._request["with_row_id"], "_rowaddr": self._request["with_row_address"]}
+        names = [name for name, is_asked in asked.items() if is_asked]
+        if not names or not has_row_columns(frame.logical_plan(), names):
+            return frame
+        sql, added = selecting(self._sql, names)
+        try:
+            wider = plan(sql) if added else frame
+        except Exception:  # A subquery leaves the columns out, or another column has the name.
+            return frame
+        return wider if wider.schema().names == [*frame.schema().names, *added] else frame
 
 
 class _Source(pyarrow.dataset.Dataset):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from pennon._options import checked_reference, checked_text
 from pennon._render import Grid, panel
 from pennon._table.named import Named
+from pennon._table.references import naming_branch
 from pennon._time import utc
 from pennon.errors import PennonError
 
@@ -61,6 +62,7 @@ class Tags(Named):
 
     def __init__(self, dataset: _native.Dataset) -> None:
         self._native: _native.Tags = dataset.tags
+        self._table = dataset
         self._uri = dataset.uri
 
     def _repr_html_(self) -> str:
@@ -129,7 +131,7 @@ class Tags(Named):
         pennon.NotFoundError
             There is no such version.
         pennon.InvalidInputError
-            The name is empty or holds characters other than letters, digits, `.`, `-` and `_`.
+            The name is empty or has characters other than ASCII letters, digits, `.`, `-` and `_`.
 
         Examples
         --------
@@ -139,7 +141,9 @@ class Tags(Named):
         >>> pennon.dataset("memory://tags-create", version="gold").version
         1
         """
-        self._native.create(checked_text("tag", tag), checked_reference("reference", reference))
+        name, version = checked_text("tag", tag), checked_reference("reference", reference)
+        with naming_branch(self._table, version):
+            self._native.create(name, version)
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
         """Point a tag at another version.
@@ -155,7 +159,9 @@ class Tags(Named):
         >>> table.tags.get_version("gold")
         2
         """
-        self._native.update(checked_text("tag", tag), checked_reference("reference", reference))
+        name, version = checked_text("tag", tag), checked_reference("reference", reference)
+        with naming_branch(self._table, version):
+            self._native.update(name, version)
 
     def delete(self, tag: str) -> None:
         """Remove a tag.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import index_care, tables
+from pyspark_pennon.column_names import is_case_sensitive, stored_name
 from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.frames import parallelism
 from pyspark_pennon.handle import TableHandle
@@ -91,6 +92,8 @@ class IndexMethods(TableHandle):
         kind: Any = index_type
         if parameters is not None and not is_vector:
             kind = IndexConfig(index_type, dict(parameters))
+        names = self._open().schema.names
+        column = stored_name(names, column, is_sensitive=is_case_sensitive(self._spark)) or column
         chosen = f"{column}_idx" if name is None else name
 
         def attempt() -> None:

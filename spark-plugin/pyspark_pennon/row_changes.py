@@ -380,6 +380,7 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
     table = target.open()
     if ids.columns != ["_rowid"]:
         raise invalid(f"The ids have the columns {', '.join(ids.columns)}; expected _rowid alone")
+    _check_ids(ids)
     options = target.options(version=int(table.version), columns=None if columns is None else tuple(columns))
     options = tables.with_stored_names(table, options, target.spark)
     names = [*tables.read_columns(table, options), "_rowid"]
@@ -399,10 +400,20 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
     return mapped(ids, taken, schema)
 
 
+def _check_ids(frame: DataFrame) -> None:
+    """Refuse ids with a fraction, which a cast to long would cut off: they would be those of other rows."""
+    from pyspark.sql.types import DecimalType, FractionalType
+
+    kind = frame.schema[ROW_ID].dataType
+    if isinstance(kind, FractionalType) and not (isinstance(kind, DecimalType) and kind.scale == 0):
+        raise invalid(f"The column _rowid has the type {kind.simpleString()}; expected long")
+
+
 def update_rows(target: Target, data: DataFrame) -> DataFrame:
     """Give the rows with the ids of a frame new values: see `LanceTable.updateRows`."""
     if "_rowid" not in data.columns:
         raise invalid(f"The new values have the columns {', '.join(data.columns)}; expected _rowid and others")
+    _check_ids(data)
     import pennon
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from lance.file import LanceFileWriter
 from lance.optimize import Compaction
 from support.compare import assert_both_agree
 
@@ -154,6 +156,40 @@ def test_data_replacement(uri: str) -> None:
     group = Ours.DataReplacementGroup(1, ours([by_reference])[0].files[0])
     found = commit_ours(uri, Ours.DataReplacement([group]))
     assert found["id"].to_pylist() == [0, 1, 2, *range(4, 10), *range(500, 510)]
+
+
+REPLACED = {"one of a file": ["text"], "of two files": ["text", "more"], "of all files": ["id", "text", "more"]}
+
+
+@pytest.mark.parametrize("names", [*REPLACED, "one that has no file", "one with a file, one without"])
+def test_data_replacement_of_other_columns(uri: str, names: str, file_version: str) -> None:
+    """Other files lose the columns, and go with their last one; the reference does the same on a copy."""
+    table = lance.dataset(uri)
+    table.add_columns({"more": "id * 2"})
+    table.add_columns(pa.field("none", pa.int64()))
+    columns = REPLACED.get(names, ["none"] if names == "one that has no file" else ["none", "more"])
+    new = pa.table({name: ["new"] * 10 if name == "text" else [7] * 10 for name in columns})
+    with LanceFileWriter(f"{uri}/data/new.lance", new.schema, version=file_version) as writer:
+        writer.write_batch(new)
+    ids = {field.name(): field.id() for field in lance.dataset(uri).lance_schema.fields()}
+    major, minor = map(int, file_version.split("."))
+    found = []
+    for library, commit in ((lance, commit_theirs), (pennon, commit_ours)):
+        copy = f"{uri}-{library.__name__}"
+        shutil.copytree(uri, copy)
+        file = library.fragment.DataFile(
+            "new.lance", [ids[name] for name in columns], list(range(len(columns))), major, minor
+        )
+        operation = library.LanceOperation.DataReplacement([library.LanceOperation.DataReplacementGroup(1, file)])
+        if names == "one with a file, one without":
+            with pytest.raises((OSError, pennon.InvalidInputError), match="no changes were made"):
+                commit(copy, operation)
+            continue
+        content = commit(copy, operation)
+        files = lance.dataset(copy).get_fragment(1).metadata.files
+        found.append((content.to_pylist(), [(file.fields, file.column_indices) for file in files]))
+    if found:
+        assert found[0] == found[1]
 
 
 def test_index_entries(uri: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 import threading
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import lance.optimize
 import pennon
+import pennon.optimize
 import pyarrow as pa
 import pytest
 from lance.optimize import Compaction as TheirCompaction
@@ -125,6 +128,57 @@ def test_rows_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
     assert done.before.deleted_share > 0.2
 
 
+@pytest.mark.parametrize("stable", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"target_rows_per_fragment": 30, "compaction_mode": "reencode", "num_threads": 2},
+        {"max_source_rows": 5000, "excluded_fragment_ids": [1], "batch_size": 7, "data_storage_version": "2.1"},
+        {"materialize_deletions": False, "defer_index_remap": True, "compaction_mode": "try_binary_copy"},
+    ],
+)
+def test_plans_and_tasks_of_the_other(options: Any, stable: bool, tmp_path: Path) -> None:
+    if stable:
+        # pylance refuses it for stable row ids.
+        options = {name: value for name, value in options.items() if name != "defer_index_remap"}
+    modules: dict[Any, Any] = {lance: lance.optimize, pennon: pennon.optimize}
+    for planner, worker in ((lance, pennon), (pennon, lance)):
+        uri = str(tmp_path / planner.__name__)
+        lance.write_dataset(rows(0, 100), uri, enable_stable_row_ids=stable, max_rows_per_file=10)
+        expected = contents(pennon.dataset(uri)).select(["id", "kind", "text", *["_rowid"] * stable])
+        plan = modules[planner].Compaction.plan(planner.dataset(uri), options)
+        assert modules[worker].CompactionPlan.from_json(plan.json()).num_tasks() == plan.num_tasks() > 0
+        results = []
+        for task in plan.tasks:
+            read = modules[worker].CompactionTask.from_json(task.json())
+            # Written again by the other, it is still the same task.
+            again = modules[planner].CompactionTask.from_json(read.json())
+            assert [f.id for f in again.fragments] == [f.id for f in task.fragments]
+            result = read.execute(worker.dataset(uri))
+            results.append(modules[planner].RewriteResult.from_json(result.json()))
+        modules[planner].Compaction.commit(planner.dataset(uri), results)
+        found = assert_both_agree(uri)
+        assert found.select(expected.column_names).sort_by("id").equals(expected.sort_by("id"))
+        assert len(pennon.dataset(uri).get_fragments()) < 10
+
+
+def test_options_of_a_plan_of_the_reference(tmp_path: Path) -> None:
+    lance.write_dataset(rows(0, 100), tmp_path / "t", max_rows_per_file=10)
+    given: Any = {"target_rows_per_fragment": 30, "compaction_mode": "try_binary_copy", "num_threads": 2}
+    theirs = lance.optimize.Compaction.plan(lance.dataset(str(tmp_path / "t")), given)
+    read = CompactionPlan.from_json(theirs.json())
+    assert read.options.items() >= given.items()
+    assert read.options == read.tasks[0].options
+    # A table config may have another value: what was not given stays so, and what was given is kept.
+    ours = Compaction.plan(pennon.dataset(tmp_path / "t"), given)
+    for plan in (ours, read):
+        assert CompactionPlan.from_json(plan.json()) == plan
+        for task in plan.tasks:
+            assert CompactionTask.from_json(task.json()) == task
+    assert json.loads(ours.json())["options"]["compaction_mode"] == "TryBinaryCopy"
+
+
 def test_steps_in_several_processes(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 100), uri, enable_stable_row_ids=True, max_rows_per_file=10)
@@ -160,6 +214,25 @@ def test_steps_in_several_processes(tmp_path: Path) -> None:
     with pytest.raises(pennon.CommitConflictError):
         Compaction.commit(ours, results[:1])
     assert_both_agree(uri)
+
+
+def test_results_of_another_place_are_refused(tmp_path: Path) -> None:
+    """Their files are below that table or branch."""
+    table = pennon.write_dataset(rows(0, 40), tmp_path / "t", max_rows_per_file=10)
+    branch = table.create_branch("dev")
+    other = pennon.write_dataset(rows(0, 40), tmp_path / "other", max_rows_per_file=10)
+    places = {"main": table, "branch": branch, "other": other}
+    results = {name: [task.execute(at) for task in Compaction.plan(at).tasks] for name, at in places.items()}
+    for name, at in places.items():
+        for made in places:
+            if made != name:
+                with pytest.raises(pennon.InvalidInputError, match="done for another table or branch"):
+                    Compaction.commit(at, results[made])
+        assert Compaction.commit(at, results[name]).fragments_removed == 4
+        assert at.to_table() == rows(0, 40)
+        # Those that were committed are not there any more.
+        with pytest.raises(pennon.CommitConflictError):
+            Compaction.commit(at, results[name])
 
 
 @pytest.mark.parametrize("partial", [False, True])

@@ -129,6 +129,8 @@ OPERATIONS: dict[str, Callable[[Maker], Any]] = {
 }
 
 
+# A schema of before would take back the metadata of a field; with the reference it does.
+SAFER = {(mine, "field metadata") for mine in ("project", "project, nulls stay")}
 # A rewrite takes the deletions of others along; the reference throws it away.
 IMPROVED = {
     ("rewrite 0", "delete row 1 of 0"),
@@ -171,6 +173,9 @@ def test_every_pair(tmp_path: Path, stable: bool) -> None:
             shutil.copytree(template, uri)
             found[side], tables[side] = outcome(side, str(uri), theirs, mine)
             shutil.rmtree(uri)
+        if (mine, theirs) in SAFER:
+            assert found == {"pennon": "retryable", "reference": "committed"}, (mine, theirs)
+            continue
         if (mine, theirs) in IMPROVED:
             assert found == {"pennon": "committed", "reference": "retryable"}, (mine, theirs)
             # The same rows, which the rewrite has moved.

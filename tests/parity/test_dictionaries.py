@@ -140,3 +140,21 @@ def test_items_that_crash_the_reference_are_refused(tmp_path: Path, items: pa.Ar
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), items)
     with pytest.raises(pennon.UnsupportedError, match="unreadable for other readers"):
         pennon.write_dataset(pa.table({"x": column}), tmp_path / "t")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_null_items_are_put_in_order(uri: str, library: Any, version: str) -> None:
+    """What a null item stands for is null."""
+    parts = [
+        pa.DictionaryArray.from_arrays(pa.array([2, 1, None, 0], pa.int8()), pa.array(items))
+        for items in (["a", None, "c"], [None, "e", "f"])
+    ]
+    for at, column in enumerate(parts):
+        table = pa.table({"id": [7 - 2 * row - at for row in range(4)], "d": column})
+        library.write_dataset(table, uri, mode="append" if at else "create", data_storage_version=version)
+    expected = [None, "a", None, None, "e", None, "f", "c"]
+    ordered = pennon.dataset(uri).to_table(order_by=["id"])
+    assert ordered["id"].to_pylist() == list(range(8))
+    assert ordered["d"].to_pylist() == expected
+    assert pennon.dataset(uri).to_table(order_by=["id"], limit=3)["d"].to_pylist() == expected[:3]

@@ -38,6 +38,76 @@ def test_files_of_a_folder(module: Any, prefix: str, tmp_path: Path) -> None:
 
 
 @MODULES
+@pytest.mark.parametrize(
+    "form",
+    [
+        "file://{}/my%20files",
+        "file://localhost{}/my%20files",
+        "file:{}/my%20files",
+        "FILE://{}/my%20files",
+        "FILE:{}/my%20files/",
+        "file-object-store://{}/my%20files",
+        "file://{}/my%20files?x=1",
+        "file://{}/other/%2e%2e/my%20files",
+    ],
+)
+def test_forms_of_file_uris(module: Any, form: str, tmp_path: Path) -> None:
+    session = module.LanceFileSession(form.format(tmp_path))
+    with session.open_writer("data/a b.lance") as writer:
+        writer.write_batch(DATA)
+    (tmp_path / "notes").write_bytes(b"0123")
+    session.upload_file(tmp_path / "notes", "notes.txt")
+    assert sorted(session.list()) == ["data/a b.lance", "notes.txt"]
+    assert session.list("data") == ["data/a b.lance"]
+    assert session.list_with_delimiter().common_prefixes == ["data"]
+    assert session.contains("data/a b.lance")
+    assert session.read_range("notes.txt", 1, 2) == b"12"
+    assert session.open_reader("data/a b.lance").num_rows() == 100
+    assert (tmp_path / "my files" / "notes.txt").is_file()
+    assert not list(tmp_path.glob("**/*%20*"))
+
+
+@MODULES
+def test_a_plain_path_is_not_decoded(module: Any, tmp_path: Path) -> None:
+    session = module.LanceFileSession(tmp_path / "my%20files")
+    with session.open_writer("a.lance") as writer:
+        writer.write_batch(DATA)
+    assert session.list() == ["a.lance"]
+    assert (tmp_path / "my%20files" / "a.lance").is_file()
+
+
+@MODULES
+def test_the_home_directory(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    session = module.LanceFileSession("~/base")
+    with session.open_writer("a.lance") as writer:
+        writer.write_batch(DATA)
+    assert session.list() == ["a.lance"]
+    assert (tmp_path / "base" / "a.lance").is_file()
+
+
+@pytest.mark.parametrize("name", ["50%25.lance", "what?.lance", "h#1.lance", "~.lance", "sub/q%.lance"])
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_names_of_files_are_not_decoded(prefix: str, name: str, tmp_path: Path) -> None:
+    session = pennon.file.LanceFileSession(f"{prefix}{tmp_path}")
+    with session.open_writer(name) as writer:
+        writer.write_batch(DATA)
+    assert session.list() == [name]
+    assert session.contains(name)
+    assert session.open_reader(name).num_rows() == 100
+    assert (tmp_path / name).is_file()
+
+
+@pytest.mark.parametrize("module", [pennon, lance])
+def test_files_of_a_table(module: Any, tmp_path: Path) -> None:
+    table = module.write_dataset(DATA, f"file://{tmp_path}/t%20t")
+    files = table.new_file_session().list()
+    assert {file.split("/")[0] for file in files} == {"data", "_versions", "_transactions"}
+    written = {path.relative_to(tmp_path / "t t").as_posix() for path in (tmp_path / "t t").rglob("*.*")}
+    assert set(files) == written
+
+
+@MODULES
 def test_other_files(module: Any, tmp_path: Path) -> None:
     session = module.LanceFileSession(tmp_path / "base")
     (tmp_path / "here").write_bytes(b"0123456789")
@@ -72,5 +142,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     remote = pennon.file.LanceFileSession("memory://file-session")
     with pytest.raises(pennon.UnsupportedError, match="memory://file-session is not local"):
         remote.list()
+    with pytest.raises(pennon.UnsupportedError, match="file://elsewhere/x is not local"):
+        pennon.file.LanceFileSession("file://elsewhere/x").list()
     with pytest.raises(pennon.UnsupportedError, match="namespace_client"):
         pennon.file.LanceFileSession(tmp_path, namespace_client=1)

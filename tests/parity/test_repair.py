@@ -317,6 +317,46 @@ def test_rows_of_an_older_version(uri: str) -> None:
     assert lance.dataset(uri).to_table().num_rows == good.num_rows
 
 
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("stable", [True, False], ids=["stable", "addresses"])
+def test_an_index_next_to_lost_rows(tmp_path: Path, stable: bool, damage: str) -> None:
+    """The rows that are left are indexed."""
+    uri = str(tmp_path / "table")
+    rows = pa.table({"a": range(20)})
+    table = pennon.write_dataset(rows, uri, max_rows_per_file=10, enable_stable_row_ids=stable)
+    table.create_scalar_index("a", "BTREE")
+    path = Path(uri, "data", table.get_fragment(1).metadata.files[0].path)
+    path.unlink() if damage == "missing" else cut(path)
+    cut(next(Path(uri, "_indices").rglob("page_lookup.lance")))
+    assert kinds(pennon.repair(uri, apply=True)) == ["quarantine_fragment", "rebuild_index"]
+    table = pennon.dataset(uri, session=pennon.Session())
+    assert table.to_table()["a"].to_pylist() == list(range(10))
+    assert "BTree" in table.scanner(filter="a = 7").explain_plan()
+    assert table.to_table(filter="a >= 7")["a"].to_pylist() == [7, 8, 9]
+    assert lance.dataset(uri).to_table(filter="a >= 7")["a"].to_pylist() == [7, 8, 9]
+
+
+@pytest.mark.parametrize("damage", ["data file", "index"])
+def test_next_to_a_torn_manifest(tmp_path: Path, damage: str) -> None:
+    """It is skipped: the version before it is the newest one."""
+    uri = str(tmp_path / "table")
+    table = pennon.write_dataset(pa.table({"a": range(20)}), uri, max_rows_per_file=10)
+    table.create_scalar_index("a", "BTREE")
+    table.insert({"a": [100]})
+    if damage == "data file":
+        Path(uri, "data", table.get_fragment(1).metadata.files[0].path).unlink()
+    else:
+        cut(next(Path(uri, "_indices").rglob("page_lookup.lance")))
+    torn = manifest(uri, 3)
+    torn.write_bytes(torn.read_bytes()[:100])
+    report = pennon.repair(uri, apply=True)
+    assert kinds(report)[-1] == ("quarantine_fragment" if damage == "data file" else "rebuild_index")
+    table = pennon.dataset(uri, session=pennon.Session())
+    left = list(range(10 if damage == "data file" else 20))
+    assert table.to_table()["a"].to_pylist() == left
+    assert table.to_table(filter="a < 5")["a"].to_pylist() == left[:5]
+
+
 def test_rows_that_changed_since(tmp_path: Path) -> None:
     """An older version has other values of a row: it is lost, and named."""
     uri = str(tmp_path / "table")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pennon
@@ -11,11 +12,14 @@ import pytest
 
 DATA = pa.table({"i": [1, 2, 3]})
 WHOLE, VERSION = "must be a whole number, found", r"must be an int, a tag \(str\) or a tuple of branch and version"
+ROW_IDS = "row_ids must be a list of whole numbers, found"
+OUTSIDE = "row_ids must not be negative nor exceed 64 bits, found"
 NEGATIVE, STRINGS = "must be non-negative, got -1", "must be a dict of strings, found"
 
 TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "history": (lambda t: t.history("a"), f"row_id {WHOLE} str 'a'"),
     "checkout_version": (lambda t: t.checkout_version(1.5), f"version {VERSION}, found float 1.5"),
+    "checkout_version None": (lambda t: t.checkout_version(None), f"version {VERSION}, found NoneType None"),
     "dataset version": (lambda t: pennon.dataset(t.uri, ("main", "a", 1)), f"version {VERSION}, found tuple"),
     "changes": (lambda t: t.changes(1.5), f"begin {VERSION}, found float"),
     "tags.create": (lambda t: t.tags.create(5, 1), "tag must be text, found int 5"),
@@ -31,6 +35,16 @@ TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "take floats": (lambda t: t.take([1.5]), r"Rows to take must be a list of whole numbers, found \[1.5\]"),
     "take None": (lambda t: t.take(None), "Rows to take must be a list of whole numbers, found None"),
     "take_rows": (lambda t: t.take_rows(5), "Rows to take must be a list of whole numbers, found 5"),
+    "update_rows floats": (lambda t: t.update_rows([1.5], {"i": [9]}), rf"{ROW_IDS} \[1.5\]"),
+    "update_rows whole floats": (lambda t: t.update_rows([1.0], {"i": [9]}), rf"{ROW_IDS} \[1.0\]"),
+    "update_rows decimals": (lambda t: t.update_rows([Decimal("2.9")], {"i": [9]}), rf"{ROW_IDS} \[Decimal"),
+    "update_rows texts": (lambda t: t.update_rows(["1"], {"i": [9]}), rf"{ROW_IDS} \['1'\]"),
+    "update_rows None": (lambda t: t.update_rows([1, None], {"i": [9, 9]}), rf"{ROW_IDS} \[1, None\]"),
+    "restore_rows": (lambda t: t.restore_rows([1.5], 1), rf"{ROW_IDS} \[1.5\]"),
+    "restore_rows None": (lambda t: t.restore_rows(None, 1), f"{ROW_IDS} None"),
+    "restore_rows version": (lambda t: t.restore_rows([1], None), f"version {VERSION}, found NoneType None"),
+    "changes None": (lambda t: t.changes(None), f"begin {VERSION}, found NoneType None"),
+    "shallow_clone": (lambda t: t.shallow_clone(t.uri + "-clone", None), f"reference {VERSION}"),
     "head": (lambda t: t.head("a"), f"num_rows {WHOLE} str 'a'"),
     "sample": (lambda t: t.sample("a"), f"num_rows {WHOLE} str 'a'"),
     "update to None": (lambda t: t.update({"i": None}), f"updates {STRINGS} 'i': NoneType"),
@@ -63,6 +77,33 @@ VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tags.update": (lambda t: t.tags.update("a", -1), f"reference {NEGATIVE}"),
     "create_branch": (lambda t: t.create_branch("a", -1), f"reference {NEGATIVE}"),
     "batch_size": (lambda t: t.to_batches(batch_size=0), "batch_size must be between 1 and 4294967295, got 0"),
+    "update_rows": (lambda t: t.update_rows([-1], {"i": [9]}), f"{OUTSIDE} -1"),
+    "update_rows large": (lambda t: t.update_rows([2**64], {"i": [9]}), f"{OUTSIDE} {2**64}"),
+    "update_rows array": (
+        lambda t: t.update_rows(pa.array([-1]), {"i": [9]}),
+        "row_ids must not be negative: .*-1",
+    ),
+    "update_rows float array": (
+        lambda t: t.update_rows(pa.array([1.0]), {"i": [9]}),
+        "row_ids must be integers without nulls, found double",
+    ),
+    "update_rows column": (
+        lambda t: t.update_rows({"_rowid": [0, -1], "i": [9, 9]}),
+        "The column _rowid must not be negative, found -1",
+    ),
+    "update_rows length": (
+        lambda t: t.update_rows([0, 1], {"i": [9]}),
+        "2 row_ids are given, and the data has 1 rows: expected a row for each id",
+    ),
+    "update_rows ids twice": (
+        lambda t: t.update_rows([0], {"_rowid": [1], "i": [9]}),
+        "The data has a column _rowid, and row_ids are given too",
+    ),
+    "restore_rows": (lambda t: t.restore_rows([-1], 1), f"{OUTSIDE} -1"),
+    "merge by _rowid": (
+        lambda t: t.merge_insert("_rowid").when_matched_update_all().execute({"_rowid": [-1], "i": [9]}),
+        "The column _rowid must not be negative, found -1",
+    ),
     "limit": (lambda t: t.to_table(limit=-1), f"limit {NEGATIVE}"),
     "head": (lambda t: t.head(-1), f"num_rows {NEGATIVE}"),
     "sample": (lambda t: t.sample(-1), f"num_rows {NEGATIVE}"),

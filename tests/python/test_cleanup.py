@@ -6,7 +6,9 @@ import os
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import lance
 import pennon
 import pyarrow as pa
 import pytest
@@ -292,9 +294,38 @@ def test_after_commits(uri: str) -> None:
     assert partly.config()["lance.auto_cleanup.older_than"] == "1209600s"
 
 
+def test_no_version_to_keep(uri: str) -> None:
+    """The setting is refused; where another writer has made it, nothing is cleaned up."""
+    table = pennon.write_dataset(numbers(1), uri)
+    settings = {"lance.auto_cleanup.interval": "2", "lance.auto_cleanup.retain_versions": "0"}
+    with pytest.raises(pennon.InvalidInputError, match="retain_versions is \"0\", expected a whole number, at least 1"):
+        table.update_config(settings)
+    lance.dataset(uri).update_config(settings)
+    for i in range(5):
+        pennon.dataset(uri).insert(numbers(1, i))
+    assert [version["version"] for version in table.versions()] == list(range(1, 8))
+
+
 def test_options_that_are_not_known(uri: str) -> None:
     with pytest.raises(pennon.InvalidInputError, match="intervall"):
         pennon.write_dataset(pa.table({"a": [1]}), uri, auto_cleanup_options={"intervall": 3})
+
+
+@pytest.mark.parametrize("name", ["interval", "older_than_seconds"])
+@pytest.mark.parametrize("value", [-1, 2**64, 1.5, "3"])
+def test_options_that_are_no_whole_numbers(uri: str, name: str, value: object) -> None:
+    options: Any = {name: value}
+    with pytest.raises(pennon.InvalidInputError, match=name):
+        pennon.write_dataset(numbers(1), uri, auto_cleanup_options=options)
+    with pytest.raises(pennon.NotFoundError):
+        pennon.dataset(uri)
+    options = {name: None}
+    table = pennon.write_dataset(numbers(1), uri, auto_cleanup_options=options)
+    assert table.config() == {"lance.auto_cleanup.interval": "20", "lance.auto_cleanup.older_than": "1209600s"}
+    options = {name: value}
+    with pytest.raises(pennon.InvalidInputError, match=name):
+        table.optimize.enable_auto_cleanup(options)
+    assert table.version == 1
 
 
 def test_a_branch_spares_what_main_refers_to(uri: str) -> None:

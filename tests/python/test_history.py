@@ -216,6 +216,23 @@ def test_rows_of_another_schema(uri: str) -> None:
     assert table.version == table.latest_version == 5
 
 
+@pytest.mark.parametrize("change", ["cast", "drop"])
+def test_rows_with_a_column_of_another_type(uri: str, change: str) -> None:
+    """The old values are not lost without a word, whichever field id the column has now."""
+    table = pennon.write_dataset({"id": [0, 1], "v": [7, 8]}, uri)
+    if change == "cast":
+        table.alter_columns({"path": "v", "data_type": pa.int32()})
+    else:
+        table.drop_columns(["v"])
+        table.add_columns(pa.field("w", pa.int64()))
+        table.add_columns(pa.field("v", pa.int64()))
+    table.update({"id": "10"}, where="id = 0")
+    before = table.to_table(with_row_id=True)
+    with pytest.raises(pennon.UnsupportedError, match="column v had another type in version 1, or was another column"):
+        table.restore_rows([0], 1)
+    assert table.to_table(with_row_id=True) == before
+
+
 def test_rows_with_a_column_of_another_name(table: pennon.LanceDataset) -> None:
     """A column that was renamed is the same, even if no file is left from before."""
     table.add_columns({"half": "id / 2"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,73 @@ def test_upsert(table: pennon.LanceDataset) -> None:
         columns=["id", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
     ).to_pylist()
     assert [tuple(row.values()) for row in rows[-2:]] == [(3, 3, 1, 2), (50, 10, 2, 2)]
+
+
+SOURCES: dict[str, Any] = {
+    "dict": {"_rowid": [3, 99], "text": ["three", "none"]},
+    "list of dicts": [{"_rowid": 3, "text": "three"}, {"_rowid": 99, "text": "none"}],
+    "table": pa.table({"_rowid": pa.array([3, 99], pa.int8()), "text": ["three", "none"]}),
+    "with a null": {"_rowid": [None, 3], "text": ["none", "three"]},
+    "no id": {"_rowid": [], "text": []},
+}
+
+
+@pytest.mark.parametrize("form", ["as it is", "reader"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_row_ids_of_python_as_keys(table: pennon.LanceDataset, name: str, form: str) -> None:
+    source = SOURCES[name]
+    if form == "reader":
+        made = pa.Table.from_pylist(source) if isinstance(source, list) else pa.table(source)
+        source = made.to_reader()
+    changed = 0 if name == "no id" else 1
+    merge = table.merge_insert("_rowid").when_matched_update_all()
+    assert merge.execute(source)["num_updated_rows"] == changed
+    assert contents(table)[3] == ("three" if changed else "row 3")
+
+
+def test_plans_of_merges_by_row_id(table: pennon.LanceDataset) -> None:
+    merge = table.merge_insert("_rowid").when_matched_update_all()
+    schema = pa.schema({"_rowid": pa.int64(), "text": pa.string()})
+    assert "on=[_rowid]" in merge.explain_plan(schema)
+    assert "num_updated_rows=1" in merge.analyze_plan({"_rowid": [3], "text": ["three"]})
+    _, counts = merge.execute_uncommitted([{"_rowid": 3, "text": "three"}])
+    assert counts["num_updated_rows"] == 1
+
+
+@pytest.mark.parametrize("source", [{"_rowid": [3, -1]}, pa.table({"_rowid": [3, -1]}).to_reader()])
+def test_row_ids_that_are_negative(table: pennon.LanceDataset, source: Any) -> None:
+    with pytest.raises(pennon.InvalidInputError, match="The column _rowid must not be negative, found -1"):
+        table.merge_insert("_rowid").when_matched_delete().execute(source)
+    with pytest.raises(pennon.SchemaMismatchError, match="The key column _rowid of the source must be uint64"):
+        table.merge_insert("_rowid").when_matched_delete().execute({"_rowid": [1.5]})
+    assert table.latest_version == 1
+
+
+EMPTY: dict[str, Callable[[], Any]] = {
+    "table": lambda: pa.table({"id": [], "text": []}),
+    "dict": lambda: {"id": [], "text": []},
+    "reader": lambda: pa.table({"id": [], "text": []}).to_reader(),
+    "one column": lambda: pa.table({"id": pa.array([], pa.int64()), "text": []}),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_source_without_rows_has_the_types_of_the_table(table: pennon.LanceDataset, name: str) -> None:
+    merge = upsert(table).when_not_matched_by_source_delete("id < 2")
+    assert merge.execute(EMPTY[name]()) == {
+        "num_inserted_rows": 0,
+        "num_updated_rows": 0,
+        "num_deleted_rows": 2,
+    }
+    assert table.schema.types == [pa.int64(), pa.string()]
+
+
+def test_nulls_of_no_type_are_refused(table: pennon.LanceDataset) -> None:
+    for source in (pa.table({"id": [1], "text": [None]}), pa.table({"id": [1], "text": [None]}).to_reader()):
+        with pytest.raises(pennon.SchemaMismatchError, match="`text` should have type string but type was null"):
+            upsert(table).execute(source)
+    with pytest.raises(pennon.PennonError, match="other"):
+        upsert(table).execute({"id": [], "other": []})
 
 
 def test_the_builder_says_what_it_does(table: pennon.LanceDataset) -> None:

@@ -236,6 +236,8 @@ def test_rows_by_position(both: Any, uri: str) -> None:
     assert len(list(mine)) == ROWS
     with pytest.raises(InvalidInputError, match="position 40 in a table of 40"):
         mine[ROWS]
+    with pytest.raises(InvalidInputError, match=r"position must be a whole number, found float 1\.5"):
+        mine[1.5]
     loaded = pickle.loads(pickle.dumps(mine))
     assert loaded._ds is None
     assert loaded[3] == mine[3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -263,3 +264,41 @@ def test_large_manifests_are_what_is_in_their_files(uri: str) -> None:
     assert pennon.dataset(uri, metadata_cache_size_bytes=0).version == 1
     pennon.dataset(uri).insert(numbers(1, 50))
     assert len(pennon.dataset(uri).get_fragments()) == 1_501
+
+
+ABSENT = ("nobranch", 1)
+NAMING: dict[str, Callable[[pennon.LanceDataset], object]] = {
+    "dataset": lambda table: pennon.dataset(table.uri, version=ABSENT),
+    "dataset newest": lambda table: pennon.dataset(table.uri, version=("nobranch", None)),
+    "checkout_version": lambda table: table.checkout_version(ABSENT),
+    "changes begin": lambda table: table.changes(ABSENT),
+    "changes end": lambda table: table.changes(1, ABSENT),
+    "restore_rows": lambda table: table.restore_rows([1], ABSENT),
+    "create_branch": lambda table: table.create_branch("other", ABSENT),
+    "shallow_clone": lambda table: table.shallow_clone(table.uri + "-clone", ABSENT),
+    "tags.create": lambda table: table.tags.create("gold", ABSENT),
+    "tags.update": lambda table: table.tags.update("first", ABSENT),
+}
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_a_branch_that_does_not_exist(table: pennon.LanceDataset, name: str) -> None:
+    table.tags.create("first", 1)
+    with pytest.raises(pennon.NotFoundError, match="branch nobranch does not exist; the table has none"):
+        NAMING[name](table)
+    dev = table.create_branch("dev")
+    for handle in (table, dev):
+        with pytest.raises(pennon.NotFoundError, match=r"branch nobranch .*; the branches are \['dev'\]") as found:
+            NAMING[name](handle)
+        assert found.value.path == handle.uri
+
+
+def test_a_version_that_a_branch_does_not_have(table: pennon.LanceDataset) -> None:
+    table.create_branch("dev")
+    for version in (("dev", 99), ("main", 99), (None, 99)):
+        with pytest.raises(pennon.NotFoundError, match="There is no version 99"):
+            table.checkout_version(version)
+        with pytest.raises(pennon.NotFoundError, match="There is no version 99"):
+            pennon.dataset(table.uri, version=version)
+    with pytest.raises(pennon.NotFoundError, match="not found"):
+        pennon.dataset(table.uri + "-none", version=("dev", 1))

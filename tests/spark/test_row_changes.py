@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -135,6 +136,16 @@ def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
         handle.updateRows(spark.createDataFrame([(1, "x"), (1, "y")], "_rowid long, name string"))
     with pytest.raises(pennon.InvalidInputError, match="expected _rowid"):
         handle.updateRows(spark.createDataFrame([(1, "x")], "id long, name string"))
+    for kind in ("double", "decimal(4,1)"):
+        fractions = ids.selectExpr(f"cast(_rowid + 0.5 as {kind}) _rowid", "'x' name")
+        with pytest.raises(
+            pennon.InvalidInputError, match=rf"_rowid has the type {re.escape(kind)}; expected long"
+        ):
+            handle.updateRows(fractions)
+        with pytest.raises(
+            pennon.InvalidInputError, match=rf"_rowid has the type {re.escape(kind)}; expected long"
+        ):
+            handle.takeRows(fractions.select("_rowid"))
     assert rows(dataset.uri) == found
 
 

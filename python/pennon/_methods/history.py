@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import TableMethods
-from pennon._options import checked_number, checked_reference
+from pennon._options import checked_number, required_reference
 from pennon._table.history import changes
+from pennon._table.references import naming_branch
+from pennon._table.row_numbers import id_list
 from pennon.delta import DatasetDelta
 
 if TYPE_CHECKING:
@@ -196,7 +198,7 @@ class HistoryMethods(TableMethods):
         Parameters
         ----------
         row_ids
-            Stable ids; repeated ones count once.
+            Stable ids, in a list or an array; repeated ones count once.
         version
             The version that has the rows: a number, a tag, or a pair of branch and version.
 
@@ -211,7 +213,8 @@ class HistoryMethods(TableMethods):
             Some of the rows do not exist in that version (the message says how many, and names the first), or the
             version does not exist or was cleaned up.
         pennon.InvalidInputError
-            The table has no stable row ids, or a column that is not nullable did not exist.
+            The table has no stable row ids, an id is no whole number from 0 on, or a column that is not nullable
+            did not exist.
         pennon.UnsupportedError
             A column had another type, or its field id belonged to a column of another name, which may be a
             different column.
@@ -229,7 +232,7 @@ class HistoryMethods(TableMethods):
         >>> table.to_table(with_row_id=True).to_pydict()
         {'a': [1, 2], '_rowid': [0, 1]}
         """
-        rows, self._native = _native.restore_rows(
-            self._native, list(row_ids), checked_reference("version", version)
-        )
+        ids, version = id_list(row_ids), required_reference("version", version)
+        with naming_branch(self._native, version):
+            rows, self._native = _native.restore_rows(self._native, ids, version)
         return rows

@@ -13,6 +13,7 @@ from pennon import _native, _readers
 from pennon._methods.base import TableMethods
 from pennon._options import strings
 from pennon._table import rows, scans
+from pennon._table.exact_casts import check_casts
 from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 
@@ -199,7 +200,8 @@ class UpdateMethods(TableMethods):
             addresses.
         data
             New values of some columns, a row for each id, in any form that
-            [write_dataset][pennon.write_dataset] takes. They are cast to the types of the table.
+            [write_dataset][pennon.write_dataset] takes. They are cast to the types of the table, unless that would
+            change a value: of numbers only floats are rounded, to the nearest of a column of floats.
         conflict_retries, retry_timeout, mode
             As in [update][pennon.LanceDataset.update].
 
@@ -208,7 +210,8 @@ class UpdateMethods(TableMethods):
         pennon.NotFoundError
             No row has some of the ids; the message contains their number and the first.
         pennon.InvalidInputError
-            An id is repeated, there is no such column, or a value cannot be cast or stored.
+            An id is repeated or is no whole number from 0 on, there is no such column, or a value cannot be cast or
+            stored, or would change.
         pennon.CommitConflictError
             Every attempt conflicted with another writer.
 
@@ -222,6 +225,7 @@ class UpdateMethods(TableMethods):
         {'a': [1, 2, 3], 'b': ['X', 'y', 'Z'], '_rowid': [0, 1, 2]}
         """
         table = rows.with_ids(row_ids, data)
+        check_casts(table, self._native.schema)
         request = rows.update_request(conflict_retries, retry_timeout, None, mode)
         updated, self._native = _native.update_rows(self._native, table.to_reader(), request)
         return {"num_rows_updated": updated}

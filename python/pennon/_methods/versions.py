@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._methods.base import DatasetT, TableMethods
-from pennon._options import checked_reference, checked_text, ignored, located, location, strings
+from pennon._options import (
+    checked_reference,
+    checked_text,
+    ignored,
+    located,
+    location,
+    required_reference,
+    strings,
+)
+from pennon._table.references import naming_branch
 from pennon._time import local
 from pennon.branches import Branches
 from pennon.errors import InvalidTypeError
@@ -70,7 +79,7 @@ class VersionMethods(TableMethods):
         Raises
         ------
         pennon.NotFoundError
-            There is no such version or tag.
+            There is no such version, tag or branch.
 
         Examples
         --------
@@ -81,8 +90,9 @@ class VersionMethods(TableMethods):
         >>> table.checkout_version(1).count_rows(), table.count_rows()
         (3, 2)
         """
-        with located(self._native.uri, version):
-            return self._like(self._native.checkout(checked_reference("version", version)))
+        version = required_reference("version", version)
+        with located(self._native.uri, version), naming_branch(self._native, version):
+            return self._like(self._native.checkout(version))
 
     def checkout_latest(self) -> None:
         """Move to the newest version.
@@ -181,7 +191,7 @@ class VersionMethods(TableMethods):
         Parameters
         ----------
         branch
-            Letters, digits, `.`, `-`, `_`, and `/` between segments; not `main`.
+            ASCII letters, digits, `.`, `-`, `_`, and `/` between segments; not `main`.
         reference
             The version to start from, by default this one: a number on this branch, a tag, or a pair of branch and
             version.
@@ -208,8 +218,9 @@ class VersionMethods(TableMethods):
         (1, 3)
         """
         ignored(storage_options=storage_options)
-        version = checked_reference("reference", reference)
-        return self._like(_native.create_branch(self._native, checked_text("branch", branch), version))
+        name, version = checked_text("branch", branch), checked_reference("reference", reference)
+        with naming_branch(self._native, version):
+            return self._like(_native.create_branch(self._native, name, version))
 
     def shallow_clone(
         self: DatasetT,
@@ -285,8 +296,9 @@ def _clone(
     except TypeError as error:  # before there is a clone
         raise InvalidTypeError(f"The options of a clone are those of a dataset: {error}") from error
     options = strings(storage_options) if storage_options is not None else table._native.storage_options
-    version = checked_reference("reference", reference)
-    native = _native.clone_table(table._native, location(target, "target_path"), version, options, shallow)
+    version = required_reference("reference", reference)
+    with naming_branch(table._native, version):
+        native = _native.clone_table(table._native, location(target, "target_path"), version, options, shallow)
     if more:
         return type(table)(native.uri, storage_options=options, **more)
     return table._wrap(native)

@@ -31,6 +31,7 @@ from pennon._native._compaction import compact as compact
 from pennon._native._compaction import compact_fragments as compact_fragments
 from pennon._native._compaction import plan_compaction as plan_compaction
 from pennon._native._dataset import Dataset as Dataset
+from pennon._native._dataset import OpenRequest as OpenRequest
 from pennon._native._dataset import TakeRequest as TakeRequest
 from pennon._native._dataset import VersionEntry as VersionEntry
 from pennon._native._distributed import commit_new as commit_new

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon import _native
-from pennon._options import checked_names, checked_reference
+from pennon._options import checked_names, required_reference
+from pennon._table.references import naming_branch
 from pennon._time import instant
 from pennon.errors import InvalidInputError, InvalidTypeError
 
@@ -43,12 +44,13 @@ def changes(
         "drop_unchanged": drop_unchanged,
         "part": None if part is None else _part(part),
     }
-    batches = _native.changes(table, request)
+    with naming_branch(table, request["begin"], request["end"]):
+        batches = _native.changes(table, request)
     return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
 
 def _point(name: str, point: Reference | datetime) -> Reference | tuple[int, int]:
-    return instant(point) if isinstance(point, datetime) else checked_reference(name, point)
+    return instant(point) if isinstance(point, datetime) else required_reference(name, point)
 
 
 def _part(part: tuple[int, int]) -> tuple[int, int]:

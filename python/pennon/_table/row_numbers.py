@@ -7,35 +7,72 @@ from array import array
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pennon.errors import InvalidInputError, InvalidTypeError, PositionError
 
+ROW_ID = "_rowid"
+"""The column with the ids of rows."""
 
-def row_numbers(rows: Sequence[int] | pa.Array) -> bytes:
-    """The bytes of row numbers."""
+
+def row_numbers(rows: Sequence[int] | pa.Array, name: str = "Rows to take") -> bytes:
+    """The bytes of row numbers; `name` is what errors call them."""
     if isinstance(rows, pa.Array | pa.ChunkedArray):
-        return _words(rows)
+        return _words(rows, name)
     try:
         values = rows if isinstance(rows, list) else list(rows)
         return array("Q", values).tobytes()
     except TypeError:
-        raise InvalidTypeError(
-            f"Rows to take must be a list of whole numbers, found {reprlib.repr(rows)}"
-        ) from None
+        raise InvalidTypeError(f"{name} must be a list of whole numbers, found {reprlib.repr(rows)}") from None
     except OverflowError:
         wrong = min(values) if min(values) < 0 else max(values)
-        raise PositionError(f"Rows to take must not be negative nor exceed 64 bits, found {wrong}") from None
+        raise PositionError(f"{name} must not be negative nor exceed 64 bits, found {wrong}") from None
 
 
-def _words(rows: pa.Array | pa.ChunkedArray) -> bytes:
+def id_list(row_ids: Sequence[int] | pa.Array) -> list[int]:
+    """Row ids that were given as `row_ids`."""
+    return array("Q", row_numbers(row_ids, "row_ids")).tolist()
+
+
+def id_array(row_ids: Sequence[int] | pa.Array) -> pa.UInt64Array:
+    """Row ids that were given as `row_ids`."""
+    words = row_numbers(row_ids, "row_ids")
+    return pa.Array.from_buffers(pa.uint64(), len(words) // 8, [None, pa.py_buffer(words)])
+
+
+def with_uint64_ids(data: pa.Table) -> pa.Table:
+    """Data whose column `_rowid` has the type of row ids: integers of Python are int64.
+
+    The core refuses other types than integers.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        An id is negative: a `PositionError`.
+    """
+    at = data.schema.get_field_index(ROW_ID)
+    given = None if at < 0 else data.schema.field(at).type
+    # The type is null if there are no ids, or nulls alone.
+    if given in (None, pa.uint64()) or not (pa.types.is_integer(given) or pa.types.is_null(given)):
+        return data
+    try:
+        return data.set_column(at, ROW_ID, data.column(at).cast(pa.uint64()))
+    except pa.ArrowInvalid:
+        least = pc.min(data.column(at))
+        raise PositionError(f"The column {ROW_ID} must not be negative, found {least}") from None
+
+
+def _words(rows: pa.Array | pa.ChunkedArray, name: str) -> bytes:
+    if len(rows) == 0:  # an empty array of pyarrow has the type null
+        return b""
     if rows.null_count or not pa.types.is_integer(rows.type):
         raise InvalidInputError(
-            f"Rows to take are integers without nulls, found {rows.type}, {rows.null_count} nulls"
+            f"{name} must be integers without nulls, found {rows.type}, {rows.null_count} nulls"
         )
     try:
         cast = rows.cast(pa.uint64())
     except pa.ArrowInvalid as error:
-        raise PositionError(f"Rows to take must not be negative: {error}") from None
+        raise PositionError(f"{name} must not be negative: {error}") from None
     chunks = cast.chunks if isinstance(cast, pa.ChunkedArray) else [cast]
     words = []
     for chunk in chunks:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pennon._input import to_reader
 from pennon._predicate import split
 from pennon._table import scans
-from pennon._table.row_numbers import row_numbers
+from pennon._table.row_numbers import ROW_ID, id_array, row_numbers, with_uint64_ids
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -76,15 +76,16 @@ def update_request(
 
 def with_ids(row_ids: Any, data: ReaderLike | None) -> pa.Table:
     """New values with the ids of their rows in `_rowid`; without `data` they are all in `row_ids`."""
-    table = to_reader(row_ids if data is None else data).read_all()
-    if data is not None:
-        is_arrow = isinstance(row_ids, pa.Array | pa.ChunkedArray)
-        ids = row_ids.cast(pa.uint64()) if is_arrow else pa.array(row_ids, pa.uint64())
-        return table.append_column("_rowid", ids)
-    if "_rowid" in table.schema.names and pa.types.is_integer(table.schema.field("_rowid").type):
-        at = table.schema.get_field_index("_rowid")
-        return table.set_column(at, "_rowid", table["_rowid"].cast(pa.uint64()))
-    return table
+    if data is None:
+        return with_uint64_ids(to_reader(row_ids).read_all())
+    ids, table = id_array(row_ids), to_reader(data).read_all()
+    if ROW_ID in table.schema.names:
+        raise InvalidInputError(f"The data has a column {ROW_ID}, and row_ids are given too: expected one of them")
+    if len(ids) != table.num_rows:
+        raise InvalidInputError(
+            f"{len(ids)} row_ids are given, and the data has {table.num_rows} rows: expected a row for each id"
+        )
+    return table.append_column(ROW_ID, ids)
 
 
 def as_sql(table: _native.Dataset, filter: Filter) -> Filter:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
-from urllib.parse import unquote, urlsplit
 
 import click
 from click.shell_completion import CompletionItem
 
+from pennon._address import local_path
 from pennon._time import parsed
 from pennon.errors import InvalidInputError, NotFoundError, PennonError, UnsupportedError
 from pennon.open import dataset
@@ -170,14 +170,6 @@ def first_version(table: LanceDataset, branch: str | None) -> tuple[int, bool]:
 def _listed(names: Any) -> str:
     found = sorted(names)
     return f"it has {', '.join(found[:10])}{', …' if len(found) > 10 else ''}" if found else "it has none"
-
-
-def local_path(uri: str) -> Path | None:
-    """The path of a local address; None for one of a store."""
-    if "://" not in uri:
-        return Path(uri)
-    parts = urlsplit(uri)
-    return Path(unquote(parts.path)) if parts.scheme in ("file", "file-object-store", "file+sqlite") else None
 
 
 def what_is_at(uri: str) -> str | None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
+from pennon._address import local_path
 from pennon._text import counted
 from pennon.cli._files import FORMATS, TEXTS, FileFormat, format_of, reading
-from pennon.cli._open import Address, local_path, table_argument, what_is_at
+from pennon.cli._open import Address, table_argument, what_is_at
 from pennon.cli._output import Output, color_option
 from pennon.cli._progress import watched
 from pennon.errors import InvalidInputError, NotFoundError

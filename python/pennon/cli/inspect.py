@@ -11,9 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 import click
 import pyarrow as pa
 
+from pennon._address import local_path
 from pennon._text import counted, in_bytes
 from pennon.cli._grid import grid
-from pennon.cli._open import Address, kind_of_file, local_path, table_argument
+from pennon.cli._open import Address, kind_of_file, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._values import shown
 from pennon.errors import CorruptError, InvalidInputError, NotFoundError

@@ -19,7 +19,7 @@ import pyarrow.ipc
 
 from pennon._compatibility import explain_absent_names
 from pennon._optional import require
-from pennon._options import deprecated, refuse_unknown
+from pennon._options import checked_number, deprecated, refuse_unknown
 from pennon.errors import InvalidInputError, PositionError
 from pennon.sampler import (
     FullScanSampler,
@@ -288,7 +288,7 @@ class SafeLanceDataset(_Dataset):
         pennon.InvalidInputError
             There is no row at a position; an `IndexError` as well, by which Python ends an iteration.
         """
-        positions = [int(index) for index in indices]
+        positions = [checked_number("position", index, -(2**63), 2**63 - 1) for index in indices]
         for index in positions:
             if not -self._len <= index < self._len:
                 raise PositionError(f"Found position {index} in a table of {self._len} rows")

@@ -1,11 +1,12 @@
 //! DataReplacement: other files for some columns, row by row in the same order.
 //!
-//! A file replaces the one with the same fields; if the fragment has none of the fields, it is added.
+//! A file replaces the one with the same fields. Otherwise it is added: if the fragment has all of its fields in other files,
+//! these do not have them any more.
 
 use super::{fragments, indices, lineage};
 use crate::manifest::{DataFile, Fragment, IndexMetadata, Manifest};
 use crate::transaction::DataReplacement;
-use crate::{Error, Result};
+use crate::{Error, FieldId, Result};
 
 pub(super) fn apply(
     replacement: &DataReplacement,
@@ -51,14 +52,26 @@ pub(super) fn apply(
 fn replace(fragment: &mut Fragment, new: &DataFile) -> Result<()> {
     if let Some(file) = fragment.files.iter_mut().find(|file| file.fields == new.fields) {
         *file = new.clone();
-    } else if fragment.files.iter().any(|file| new.fields.iter().any(|id| file.fields.contains(id))) {
+        return Ok(());
+    }
+    let is_stored = |id: &&FieldId| fragment.files.iter().any(|file| file.fields.contains(id));
+    let stored = new.fields.iter().filter(is_stored).count();
+    if stored > 0 && stored < new.fields.len() {
         return Err(Error::invalid_input(format!(
-            "fragment {}: Expected to modify the fragment but no changes were made. The new data file has fields \
-             {:?}; the fragment has no file with just these, but one with some of them",
+            "fragment {}: Expected to modify the fragment but no changes were made. The new data file has fields {:?}, of \
+             which the fragment has {stored} and lacks others",
             fragment.id, new.fields
         )));
-    } else {
-        fragment.files.push(new.clone());
     }
+    for file in &mut fragment.files {
+        if file.fields.iter().any(|id| new.fields.contains(id)) {
+            let keep = |id: &FieldId| if new.fields.contains(id) { FieldId::TOMBSTONE } else { *id };
+            file.fields = file.fields.iter().map(keep).collect();
+        }
+    }
+    fragment
+        .files
+        .retain(|file| file.fields.is_empty() || file.fields.iter().any(|id| *id != FieldId::TOMBSTONE));
+    fragment.files.push(new.clone());
     Ok(())
 }

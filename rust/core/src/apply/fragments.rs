@@ -157,6 +157,7 @@ pub(super) fn retain_all_files(next: &mut Manifest) {
 /// A schema to store. Errors: `InvalidInput` for one that breaks a rule, such as ids that are not unique.
 pub(super) fn checked(schema: &Schema) -> Result<Arc<Schema>> {
     schema.validate().map_err(|e| Error::invalid_input(format!("the new schema: {e}")))?;
+    schema.check_primary_key()?;
     Ok(Arc::new(schema.clone()))
 }
 

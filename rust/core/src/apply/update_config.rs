@@ -29,6 +29,7 @@ pub(super) fn apply(update: &UpdateConfig, next: &mut Manifest) -> Result<()> {
         for (id, change) in &update.field_metadata {
             change_map(&mut field(&mut schema, *id)?.metadata, change);
         }
+        schema.check_primary_key()?;
         next.schema = Arc::new(schema);
     }
     Ok(())
@@ -44,6 +45,7 @@ fn apply_old(old: &OldConfigUpdate, next: &mut Manifest) -> Result<()> {
     for (id, metadata) in &old.field_metadata {
         field(&mut schema, *id)?.metadata.clone_from(metadata);
     }
+    schema.check_primary_key()?;
     next.schema = Arc::new(schema);
     Ok(())
 }

@@ -8,7 +8,10 @@
 //! |---|---|---|---|
 //! | Rewrite | Delete or Update of rows in its fragments | must be retried | their deletions are carried over (`MV`) |
 //! | Delete or Update | Rewrite of their fragments | must be retried | its rows are found where they are now (`MV`) |
+//! | Append of a column | Merge that gives it another type | its values are lost | must be retried (`TYPE`) |
 //! | Merge without a column | CreateIndex of that column | the index is dropped | must be retried (`LOST`) |
+//! | CreateIndex of a column | Merge or Project without it | the index is of no column | must be retried (`LOST`) |
+//! | Project | UpdateConfig of a field's metadata | the old metadata is back | must be retried (`META`) |
 //! | CreateIndex that removes an index | Rewrite that writes it again under another uuid | the index stays | must be retried (`COV`) |
 //! | Update that names the keys it inserts | Append, or Update that names none | must be retried | only if one of the keys is in the rows they wrote (`KEY`, `DV`) |
 //! | the same | DataReplacement of a key column | both are kept | must be retried (`FK`) |
@@ -21,7 +24,9 @@ use super::Outcome;
 use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::rows::{Intervals, RowIdSequence};
 use crate::schema::Schema;
-use crate::transaction::{KeyFilter, Merge, Operation, Transaction, Update, UpdateConfig, UpdateMode};
+use crate::transaction::{
+    KeyFilter, Merge, Operation, Project, Transaction, Update, UpdateConfig, UpdateMode,
+};
 use crate::{FragmentId, Version};
 
 /// How a cell of the table decides.
@@ -67,6 +72,8 @@ const FK: Rule = Rule::Note(replaced);
 const KEY: Rule = Rule::Note(appended_keys);
 /// A schema that may forbid nulls, and values that were not checked for them.
 const NUL: Rule = Rule::Note(nullability);
+/// The same, and columns of which the rows have another type.
+const TYPE: Rule = Rule::Note(appended_columns);
 /// An index of columns that are not kept.
 const LOST: Rule = Rule::Note(lost_columns);
 /// Indices of one name.
@@ -77,7 +84,9 @@ const COV: Rule = Rule::Note(covered);
 const COL: Rule = Rule::Note(indexed_columns);
 /// Metadata of the schema or its fields: mine must be done again.
 const MRY: Rule = Rule::Note(schema_metadata_retryable);
-/// The same, and mine is incompatible: it cannot be retried.
+/// Metadata of fields, which a schema without it would take back.
+const META: Rule = Rule::Note(field_metadata);
+/// Metadata of the schema or its fields, and mine is incompatible: it cannot be retried.
 const MX: Rule = Rule::Note(schema_metadata);
 /// The same key of the table config.
 const CFG: Rule = Rule::Note(config_keys);
@@ -95,13 +104,13 @@ const LOG: Rule = Rule::Note(in_memory_logs);
 #[rustfmt::skip]
 const TABLE: [[Rule; 15]; 15] = [
 //   Append Delete Update Index Rewrite Merge Project Overwr Restore Config Replace Reserve MemWal Clone Bases
-    [OK,    OK,    OK,    OK,   OK,     NUL,  NUL,    X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Append
+    [OK,    OK,    OK,    OK,   OK,     TYPE, NUL,    X,     X,      OK,    OK,     OK,     X,     OK,   OK  ], // Append
     [OK,    DV,    DV,    OK,   MV,     RY,   OK,     X,     X,      OK,    F,      OK,     X,     OK,   OK  ], // Delete
     [KEY,   DV,    DV,    OK,   MV,     RY,   NUL,    X,     X,      OK,    FK,     OK,     LOG,   OK,   OK  ], // Update
-    [OK,    OK,    OK,    NAME, COV,    OK,   OK,     X,     X,      OK,    COL,    OK,     X,     OK,   OK  ], // CreateIndex
+    [OK,    OK,    OK,    NAME, COV,    LOST, LOST,   X,     X,      OK,    COL,    OK,     X,     OK,   OK  ], // CreateIndex
     [OK,    MV,    MV,    COV,  F,      RY,   OK,     X,     X,      OK,    F,      OK,     OK,    OK,   OK  ], // Rewrite
     [RY,    RY,    RY,    LOST, RY,     RY,   X,      X,     X,      MRY,   RY,     OK,     X,     OK,   OK  ], // Merge
-    [NUL,   OK,    NUL,   OK,   OK,     RY,   RY,     X,     X,      OK,    NUL,    OK,     X,     OK,   OK  ], // Project
+    [NUL,   OK,    NUL,   OK,   OK,     RY,   RY,     X,     X,      META,  NUL,    OK,     X,     OK,   OK  ], // Project
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     RY,    OK,     CFG,   OK,     OK,     X,     OK,   OK  ], // Overwrite
     [OK,    OK,    OK,    OK,   OK,     OK,   OK,     OK,    OK,     MX,    OK,     OK,     X,     OK,   OK  ], // Restore
     [OK,    OK,    OK,    OK,   OK,     MRY,  OK,     MX,    MX,     UPD,   OK,     OK,     OK,    OK,   OK  ], // UpdateConfig
@@ -216,6 +225,19 @@ fn nullability(mine: &Operation, theirs: &Operation) -> Verdict {
         _ => true,
     };
     if keeps(mine) && keeps(theirs) { Compatible } else { Retryable("a field may not take nulls any more") }
+}
+
+/// A column that gets another type gets another field id with it: values of the old one would go without a word.
+fn appended_columns(mine: &Operation, theirs: &Operation) -> Verdict {
+    let verdict = nullability(mine, theirs);
+    let (Operation::Append(append), Operation::Merge(merge), Compatible) = (mine, theirs, &verdict) else {
+        return verdict;
+    };
+    let mut fields = append.fragments.iter().flat_map(|f| &f.files).flat_map(|file| file.fields.iter());
+    if fields.any(|id| !id.is_lineage() && id.0 >= 0 && merge.schema.field_by_id(*id).is_none()) {
+        return Retryable("it changed the type of a column of the new rows, or dropped it");
+    }
+    verdict
 }
 
 /// Both changed rows of a fragment, which is fine as long as they are different rows, and inserted different keys.
@@ -382,12 +404,18 @@ fn covered(mine: &Operation, theirs: &Operation) -> Verdict {
 
 /// An index of a column that gets another type, and with it another field id, would go without a word.
 fn lost_columns(mine: &Operation, theirs: &Operation) -> Verdict {
-    let (Operation::Merge(mine), Operation::CreateIndex(theirs)) = (mine, theirs) else {
+    let ((Operation::CreateIndex(create), changed) | (changed, Operation::CreateIndex(create))) =
+        (mine, theirs)
+    else {
         return Compatible;
     };
-    let mut fields = theirs.new_indices.iter().flat_map(|index| &index.fields);
-    if fields.any(|id| mine.schema.field_by_id(*id).is_none()) {
-        Retryable("it made an index of a column that changes its type or goes")
+    let (Operation::Merge(Merge { schema, .. }) | Operation::Project(Project { schema, .. })) = changed
+    else {
+        return Compatible;
+    };
+    let mut fields = create.new_indices.iter().flat_map(|index| &index.fields);
+    if fields.any(|id| schema.field_by_id(*id).is_none()) {
+        Retryable("a new index is of a column that changes its type or goes")
     } else {
         Compatible
     }
@@ -420,6 +448,15 @@ fn schema_metadata_retryable(mine: &Operation, theirs: &Operation) -> Verdict {
     match config(mine, theirs) {
         Some(config) if config.touches_schema() => {
             Retryable("one changes columns, the other one their metadata")
+        }
+        _ => Compatible,
+    }
+}
+
+fn field_metadata(mine: &Operation, theirs: &Operation) -> Verdict {
+    match config(mine, theirs) {
+        Some(config) if config.metadata_fields().next().is_some() => {
+            Retryable("it changed the metadata of a field")
         }
         _ => Compatible,
     }

@@ -2,11 +2,14 @@
 //!
 //! Lineage sequences stay bytes until they are read: opening a table of 10,000 fragments decodes none.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::{DataFile, DeletionFile};
 use crate::rows::{RowIdSequence, VersionSequence};
-use crate::{FragmentId, Result};
+use crate::schema::{Field, Schema};
+use crate::{FieldId, FragmentId, Result};
 
 /// Where a lineage sequence of a fragment is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +79,17 @@ impl Fragment {
         self.physical_rows.saturating_sub(self.deleted_rows())
     }
 
+    /// The first field that may not be null and that no data file has: then its rows cannot be read.
+    pub fn missing_field<'a>(&self, schema: &'a Schema) -> Option<&'a Field> {
+        // A file that lists no fields holds all of them.
+        if !self.overlays.is_empty() || self.files.iter().any(|file| file.fields.is_empty()) {
+            return None;
+        }
+        let stored: BTreeSet<FieldId> =
+            self.files.iter().flat_map(|file| file.fields.iter().copied()).collect();
+        schema.fields.iter().find_map(|field| missing(field, &stored))
+    }
+
     /// The inline row ids, decoded and checked against the number of physical rows.
     ///
     /// `None` if the fragment has none. Errors: `Unsupported` if they are in a data column, `Corrupt` if
@@ -131,4 +145,15 @@ impl Fragment {
             self.id, self.physical_rows
         )))
     }
+}
+
+fn missing<'a>(field: &'a Field, stored: &BTreeSet<FieldId>) -> Option<&'a Field> {
+    if !is_stored(field, stored) {
+        return (!field.nullable).then_some(field);
+    }
+    field.children.iter().find_map(|child| missing(child, stored))
+}
+
+fn is_stored(field: &Field, stored: &BTreeSet<FieldId>) -> bool {
+    stored.contains(&field.id) || field.children.iter().any(|child| is_stored(child, stored))
 }

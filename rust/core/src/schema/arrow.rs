@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema};
 
+use super::compatibility::unfit_primary_key;
 use super::{CarriedKeys, Field, LogicalType, Metadata, Schema, projection};
 use crate::{Error, FieldId, Result};
 
@@ -125,8 +126,7 @@ pub(super) fn field_from_arrow(field: &ArrowField, path: &str, required: bool) -
     logical_type
         .check()
         .map_err(|problem| Error::unsupported(format!("Unsupported data type: field `{path}`: {problem}")))?;
-    let flag = |key: &str| metadata.get(key).is_some_and(|v| v.eq_ignore_ascii_case("true"));
-    let number = |key: &str| metadata.get(key).and_then(|v| v.parse().ok()).unwrap_or_default();
+    let (flag, number) = (|key| flag(&metadata, key), |key| number(&metadata, key));
     let carried = CarriedKeys {
         primary_key_position: number(PRIMARY_KEY_POSITION),
         clustering_key: flag(CLUSTERING_KEY),
@@ -134,9 +134,7 @@ pub(super) fn field_from_arrow(field: &ArrowField, path: &str, required: bool) -
     };
     let unenforced_primary_key = flag(PRIMARY_KEY) || carried.primary_key_position > 0;
     if unenforced_primary_key && !(required && children.is_empty()) {
-        return Err(Error::invalid_input(format!(
-            "Primary key column and all its ancestors must not be nullable, and it must be a leaf: field `{path}`, type {logical_type}"
-        )));
+        return Err(unfit_primary_key(path, &logical_type));
     }
     Ok(Field {
         id: FieldId(0),
@@ -148,6 +146,19 @@ pub(super) fn field_from_arrow(field: &ArrowField, path: &str, required: bool) -
         unenforced_primary_key,
         carried,
     })
+}
+
+fn flag(metadata: &Metadata, key: &str) -> bool {
+    metadata.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+fn number(metadata: &Metadata, key: &str) -> u32 {
+    metadata.get(key).and_then(|value| value.parse().ok()).unwrap_or_default()
+}
+
+/// Whether metadata says that a field is a primary key, or a part of it.
+pub(super) fn is_primary_key(metadata: &Metadata) -> bool {
+    flag(metadata, PRIMARY_KEY) || number(metadata, PRIMARY_KEY_POSITION) > 0
 }
 
 /// The `json` type if the field carries JSON, its extension renamed to the stored form.

@@ -47,6 +47,31 @@ pub(super) fn validate(schema: &Schema) -> Result<()> {
     Ok(())
 }
 
+/// Checks primary keys: leaves that may not be null, below structs that may not be either.
+///
+/// Errors: `InvalidInput`: the reference does not open a table with another one.
+pub(super) fn check_primary_key(schema: &Schema) -> Result<()> {
+    let mut levels: Vec<(&[Field], String, bool)> = vec![(&schema.fields, String::new(), true)];
+    while let Some((fields, parent, required)) = levels.pop() {
+        for field in fields {
+            let path = projection::join(&parent, &field.name);
+            let required = required && !field.nullable;
+            if field.is_primary_key() && !(required && field.children.is_empty()) {
+                return Err(unfit_primary_key(&path, &field.logical_type));
+            }
+            let is_struct = field.logical_type == LogicalType::Struct;
+            levels.push((&field.children, path, required && is_struct));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn unfit_primary_key(path: &str, found: &LogicalType) -> Error {
+    Error::invalid_input(format!(
+        "Primary key column and all its ancestors must not be nullable, and it must be a leaf: field `{path}`, type {found}"
+    ))
+}
+
 pub(super) fn check_children(field: &Field) -> Result<(), String> {
     let found = field.children.len();
     let children = |expected: usize| {

@@ -129,6 +129,11 @@ impl Schema {
     pub fn validate(&self) -> Result<()> {
         compatibility::validate(self)
     }
+
+    /// Errors: `InvalidInput` for a primary key that may be null, or is no leaf: the reference does not open such a table.
+    pub fn check_primary_key(&self) -> Result<()> {
+        compatibility::check_primary_key(self)
+    }
 }
 
 impl Field {
@@ -137,6 +142,11 @@ impl Field {
     /// A struct without members is a leaf; so is a fixed-size list of primitives.
     pub fn is_leaf(&self) -> bool {
         self.children.is_empty()
+    }
+
+    /// Whether it is a primary key, or a part of it, by its metadata too.
+    fn is_primary_key(&self) -> bool {
+        self.unenforced_primary_key || arrow::is_primary_key(&self.metadata)
     }
 
     /// The child of that name.

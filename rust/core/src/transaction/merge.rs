@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Operation, UpdateMode};
-use crate::manifest::{Fragment, Manifest};
-use crate::schema::Schema;
+use crate::manifest::{DataFile, Fragment, Manifest};
+use crate::schema::{Field, Schema};
 use crate::{Error, FragmentId, Result};
 
 /// Changes columns: the whole new fragment list and schema.
@@ -39,6 +39,41 @@ impl Merge {
                 other.name()
             ))),
         }
+    }
+
+    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out, if a field has another type and
+    /// a fragment keeps its values, or if it may not be null and a fragment has no values of it.
+    pub fn check_columns(&self, current: &Manifest) -> Result<()> {
+        let kept: BTreeSet<FragmentId> = self.fragments.iter().map(|fragment| fragment.id).collect();
+        if let Some(id) = current.fragments.ids().find(|id| !kept.contains(id)) {
+            return Err(Error::invalid_input(format!(
+                "Merge leaves out fragment {id}: it adds columns, and is given all fragments"
+            )));
+        }
+        let retyped = |field: &&Field| {
+            current.schema.field_by_id(field.id).is_some_and(|old| old.logical_type != field.logical_type)
+        };
+        let retyped: Vec<&Field> = self.schema.depth_first().filter(retyped).collect();
+        for fragment in &self.fragments {
+            if let Some(field) = fragment.missing_field(&self.schema) {
+                return Err(Error::invalid_input(format!(
+                    "Merge adds field {} (\"{}\"), which may not be null, and fragment {} has no data file of it",
+                    field.id, field.name, fragment.id
+                )));
+            }
+            let Some(before) = current.fragment(fragment.id).filter(|_| !retyped.is_empty()) else {
+                continue;
+            };
+            let is_kept = |file: &&DataFile| before.files.iter().any(|old| old.path == file.path);
+            let mut kept = fragment.files.iter().filter(is_kept).flat_map(|file| file.fields.iter());
+            if let Some(field) = kept.find_map(|id| retyped.iter().find(|field| field.id == *id)) {
+                return Err(Error::invalid_input(format!(
+                    "Merge gives field {} (\"{}\") the type {}, and fragment {} keeps its values of another type",
+                    field.id, field.name, field.logical_type, fragment.id
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What an append, a delete or an update of rows does to a version, together with a schema that has more columns.

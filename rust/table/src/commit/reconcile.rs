@@ -1,12 +1,14 @@
 //! A change meets the versions since the one it read: each is checked against it, and the change is carried over.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::conflict::{self, Outcome};
 use pennon_core::manifest::Fragment;
-use pennon_core::transaction::{Operation, Transaction};
-use pennon_core::{Error, Result, Version};
+use pennon_core::schema::Schema;
+use pennon_core::transaction::{Merge, Operation, Project, Transaction};
+use pennon_core::{Error, FieldId, Result, Version};
 use tracing::debug;
 
 use super::progress::Commit;
@@ -67,7 +69,13 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
     if let Some(original) = &commit.original_rewrite {
         commit.change.transaction.operation = Operation::Rewrite(original.clone());
     }
-    let Verdict { needs_rebase, key_checks } = check(&mut commit.change, &intervening).await?;
+    let Verdict { needs_rebase, key_checks } = match check(&mut commit.change, &intervening).await {
+        Err(error) if error.is_retryable() => {
+            return Err(lasting(&commit.change, &intervening).unwrap_or(error));
+        }
+        checked => checked?,
+    };
+    check_field_ids(&commit.change.transaction.operation, &intervening)?;
     debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
     carry_over(commit, &newest, needs_rebase).await?;
     if key_checks.is_empty() || is_planted(Fault::SharedKeysAreOverlooked) {
@@ -105,11 +113,7 @@ async fn check<'a>(change: &mut StagedChange, intervening: &'a [Intervening]) ->
                 "Retryable commit conflict for version {version}: its transaction was not kept"
             )));
         };
-        let outcome = match &change.columns {
-            Some(schema) => conflict::check_with_columns(mine, schema, theirs, version),
-            None => conflict::check(mine, theirs, version),
-        };
-        let has_same_fragments = match outcome {
+        let has_same_fragments = match outcome(mine, change.columns.as_deref(), theirs, version) {
             Outcome::Compatible => false,
             _ if is_planted(Fault::ConflictsAreIgnored) => false,
             Outcome::Rebase => true,
@@ -136,6 +140,49 @@ async fn check<'a>(change: &mut StagedChange, intervening: &'a [Intervening]) ->
         }
     }
     Ok(verdict)
+}
+
+/// The ids of dropped columns are given out again: new rows must not become values of another column.
+///
+/// Errors: retryable `Conflict` if a field of an append was gone in between.
+fn check_field_ids(mine: &Operation, intervening: &[Intervening]) -> Result<()> {
+    let Operation::Append(append) = mine else { return Ok(()) };
+    let files = || append.fragments.iter().flat_map(|fragment| &fragment.files);
+    let mut gone: BTreeSet<FieldId> = BTreeSet::new();
+    for Intervening { version, transaction, .. } in intervening {
+        let Some(Operation::Merge(Merge { schema, .. }) | Operation::Project(Project { schema, .. })) =
+            transaction.as_ref().map(|theirs| &theirs.operation)
+        else {
+            continue;
+        };
+        let there: BTreeSet<FieldId> = schema.depth_first().map(|field| field.id).collect();
+        if let Some(id) = gone.intersection(&there).next() {
+            return Err(Error::retryable_conflict(format!(
+                "Retryable commit conflict for version {version}: field {id} of the new rows is another column there"
+            )));
+        }
+        gone.extend(files().flat_map(|file| file.fields.iter()).filter(|id| !there.contains(id)));
+    }
+    Ok(())
+}
+
+fn outcome(mine: &Transaction, columns: Option<&Schema>, theirs: &Transaction, version: Version) -> Outcome {
+    match columns {
+        Some(schema) => conflict::check_with_columns(mine, schema, theirs, version),
+        None => conflict::check(mine, theirs, version),
+    }
+}
+
+/// The conflict with one of the versions for which there is no retrying, whatever the others mean: in a table that was replaced
+/// a change must not be made again that was decided for the one before.
+fn lasting(change: &StagedChange, intervening: &[Intervening]) -> Option<Error> {
+    intervening.iter().find_map(|Intervening { version, transaction, .. }| {
+        let columns = change.columns.as_deref();
+        match outcome(&change.transaction, columns, transaction.as_ref()?, *version) {
+            Outcome::Incompatible(message) => Some(Error::conflict(message)),
+            _ => None,
+        }
+    })
 }
 
 /// Makes the change one of the newest version.

@@ -99,7 +99,7 @@ impl DataFileWriter {
     /// type and for nulls where there must not be any, and `Store`, after which it cannot.
     pub async fn write(&self, batch: RecordBatch) -> Result<()> {
         self.on_a_thread(move |state| {
-            if matches!(state, State::Waiting(..)) && batch.num_rows() > 0 {
+            if matches!(state, State::Waiting(..)) {
                 let State::Waiting(target, metadata, buffers) = std::mem::replace(state, State::Failed)
                 else {
                     return Err(closed());

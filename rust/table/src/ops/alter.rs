@@ -33,7 +33,8 @@ impl Dataset {
             self.check_no_nulls(path).await?;
         }
         let Altered { evolved: Evolved { schema, added }, casts, .. } = altered;
-        let preserves = super::evolve::preserves_nullability(self.schema(), &renumbered(&schema, &casts));
+        // Of values that others append meanwhile with the old type nothing would be left; the reference asks for nullability only.
+        let preserves = casts.is_empty() && super::evolve::preserves_nullability(self.schema(), &schema);
         if added.fields.is_empty() {
             return self.commit_schema(schema, preserves).await;
         }
@@ -90,19 +91,6 @@ impl Dataset {
         }
         Ok(())
     }
-}
-
-/// The schema with the ids that its fields had before.
-fn renumbered(schema: &Schema, casts: &BTreeMap<FieldId, FieldId>) -> Schema {
-    fn walk(fields: &mut [Field], casts: &BTreeMap<FieldId, FieldId>) {
-        for field in fields {
-            field.id = casts.get(&field.id).copied().unwrap_or(field.id);
-            walk(&mut field.children, casts);
-        }
-    }
-    let mut schema = schema.clone();
-    walk(&mut schema.fields, casts);
-    schema
 }
 
 /// Makes the columns of the new files of those in the old ones.

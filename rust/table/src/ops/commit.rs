@@ -13,7 +13,7 @@ use crate::dataset::Dataset;
 use crate::ops::config;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::store::shown;
-use crate::versions::resolve;
+use crate::versions::{Located, load, resolve};
 use crate::write::staged::{self, StagedChange};
 use crate::write::{WriteMode, WrittenFragments};
 
@@ -96,12 +96,20 @@ impl Dataset {
             }
             Err(error) => return Err(error),
         };
-        let snapshot = match mode {
-            CommitMode::Rebase => {
-                super::publish(newest, StagedChange::from(transaction), &params.commit).await.into_result()?
+        if mode == CommitMode::OnNewest {
+            transaction.read_version = newest.version();
+        }
+        if let Operation::Merge(merge) = &transaction.operation {
+            let at = Located { version: transaction.read_version, scheme: newest.source().scheme };
+            match load::load(&newest.store, newest.session(), at).await {
+                Ok(read) => merge.check_columns(&read.manifest)?,
+                // What was changed since then nobody knows: that is a conflict.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
             }
-            CommitMode::OnNewest => {
-                transaction.read_version = newest.version();
+        }
+        let snapshot = match mode {
+            CommitMode::Rebase | CommitMode::OnNewest => {
                 super::publish(newest, StagedChange::from(transaction), &params.commit).await.into_result()?
             }
             CommitMode::Detached => {
@@ -114,7 +122,11 @@ impl Dataset {
     /// Commits a transaction that was made on this version, with its columns that are not committed: as [`Self::commit`].
     pub async fn commit_on(&self, transaction: Transaction, options: CommitOptions) -> Result<Self> {
         self.check_read_version(&transaction)?;
-        let change = StagedChange::from(checked(transaction)?);
+        let transaction = checked(transaction)?;
+        if let Operation::Merge(merge) = &transaction.operation {
+            merge.check_columns(self.manifest())?;
+        }
+        let change = StagedChange::from(transaction);
         let snapshot = super::publish(Arc::clone(self.snapshot()), change, &options).await.into_result()?;
         Ok(Self::at(snapshot, options))
     }

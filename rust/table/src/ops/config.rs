@@ -83,8 +83,11 @@ pub(super) fn check(update: &UpdateConfig) -> Result<()> {
 pub(crate) fn check_values<'a>(settings: impl IntoIterator<Item = (&'a String, &'a String)>) -> Result<()> {
     for (key, value) in settings {
         let (valid, expected) = match key.strip_prefix(AUTO_CLEANUP) {
-            Some("interval" | "retain_versions" | "delete_rate_limit" | "delete_concurrency") => {
+            Some("interval" | "delete_rate_limit" | "delete_concurrency") => {
                 (value.parse::<u64>().is_ok(), "a whole number")
+            }
+            Some("retain_versions") => {
+                (value.parse::<u64>().is_ok_and(|count| count > 0), "a whole number, at least 1")
             }
             Some("older_than") => (is_duration(value), "a duration such as 7d or 3600s"),
             Some("referenced_branch") => (value.parse::<bool>().is_ok(), "true or false"),

@@ -169,6 +169,10 @@ fn sources(old: &Schema, new: &Schema, reused: &[FieldId], version: Version) -> 
             "column {} had another type or other members in version {version}: rows cannot be brought back",
             field.name
         ))),
+        None if old.field(&field.name).is_some() => Err(Error::unsupported(format!(
+            "column {} had another type in version {version}, or was another column: rows cannot be brought back",
+            field.name
+        ))),
         None if field.nullable => Ok(None),
         None => Err(Error::invalid_input(format!(
             "column {} may not be null, and version {version} does not have it",

@@ -171,7 +171,7 @@ fn check_ids(snapshot: &Snapshot) -> Result<()> {
     }
     Err(Error::invalid_input(format!(
         "A change feed requires stable row ids, version {} of {} does not use them: without them an updated row cannot be \
-         distinguished from a deleted and a new one. Rewrite the table with enable_stable_row_ids",
+         distinguished from a deleted and a new one. Write its rows to another URI: new tables have stable row ids",
         snapshot.version(),
         snapshot.store.root()
     )))

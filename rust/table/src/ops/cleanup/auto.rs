@@ -53,6 +53,9 @@ fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
     let Some(interval) = number("interval")? else { return Ok(None) };
     let older_than = config.get(&format!("{PREFIX}older_than")).map(|text| duration(text)).transpose()?;
     let retain_versions = number("retain_versions")?;
+    if retain_versions == Some(0) {
+        return Err(Error::invalid_input(format!("{PREFIX}retain_versions is 0, expected at least 1")));
+    }
     // Without any condition everything but the newest version would go.
     let default = CleanupOptions::default();
     let older_than = if retain_versions.is_some() { older_than } else { older_than.or(default.older_than) };

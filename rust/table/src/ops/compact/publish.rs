@@ -1,5 +1,6 @@
 //! Commits what tasks did: ids for the new fragments, then one rewrite.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use super::{CompactionMetrics, CompactionOptions, RewriteResult, check_indices, 
 use crate::commit::{CommitOutcome, CommitStatus};
 use crate::dataset::Dataset;
 use crate::ops::index::{RemappedIndices, moves_of, remap};
-use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, VersionRef, load};
 use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
@@ -96,6 +97,9 @@ impl Dataset {
             }
         };
         let indices = newest.indices().await?;
+        for rewrite in rewrites {
+            check_origin(&newest, rewrite).await?;
+        }
         let old = rewrites.iter().flat_map(|rewrite| &rewrite.original_fragments);
         check_indices(&newest, &indices, old.map(|f| f.id), settings)?;
         let reserved = match reserved {
@@ -156,6 +160,36 @@ impl Dataset {
             (Some(first), Some(end)) => Ok(ReservedIds { version, ids: first..end }),
             _ => Err(Error::internal("ids that were reserved are not there")),
         }
+    }
+}
+
+/// The new files of a result are in the table or branch where its task was done. Errors: `InvalidInput` if the fragments that
+/// it read are of another one.
+async fn check_origin(newest: &Snapshot, rewrite: &RewriteResult) -> Result<()> {
+    let places = |fragment: &Fragment| -> BTreeSet<(String, Option<u32>)> {
+        fragment.files.iter().map(|file| (file.path.clone(), file.base_id)).collect()
+    };
+    let is_of = |snapshot: &Snapshot| {
+        rewrite.original_fragments.iter().all(|original| {
+            let found = snapshot.manifest.fragment(original.id);
+            found.is_some_and(|found| places(found) == places(original))
+        })
+    };
+    if is_of(newest) {
+        return Ok(());
+    }
+    // Fragments that were changed or replaced since then are a conflict, which the commit finds.
+    let read = Located { version: rewrite.read_version, scheme: newest.source().scheme };
+    match load::load(&newest.store, newest.session(), read).await {
+        Ok(read) if is_of(&read) => Ok(()),
+        Err(error) if !error.is_not_found() => Err(error),
+        // Nothing tells whose fragments these were: they are not there any more.
+        Err(_) => Ok(()),
+        Ok(_) => Err(Error::invalid_input(format!(
+            "The result of a compaction is of fragments that version {} does not have: its task was done for another table or \
+             branch, and so its files are there",
+            rewrite.read_version
+        ))),
     }
 }
 

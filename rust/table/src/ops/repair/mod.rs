@@ -195,8 +195,7 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
     }
     let dataset = open(uri, options, Some(verified.version)).await?;
     let snapshot = dataset.snapshot();
-    let newest = locate::list(&snapshot.store).await?.last().map(|at| at.version);
-    let is_newest = newest == Some(snapshot.version());
+    let is_newest = newest_whole(&snapshot.store).await? == Some(snapshot.version());
     let copy = copies::TableCopy::open(options).await?;
     let damaged: HashSet<String> = verified.findings.iter().filter_map(|found| found.path.clone()).collect();
     let mut by_file: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
@@ -247,11 +246,22 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
             _ => plan.unrepaired.extend(findings.into_iter().cloned()),
         }
     }
-    plan.steps.extend(indices.into_iter().map(|(name, path)| rebuild_index(name, path)));
     for (fragment, findings) in fragments {
         plan.steps.extend(rows::steps(snapshot, fragment, &findings, &damaged).await?);
     }
+    // From the rows that can be read then.
+    plan.steps.extend(indices.into_iter().map(|(name, path)| rebuild_index(name, path)));
     Ok(plan)
+}
+
+/// The version that a table is opened at, if its manifest decodes: those that were not written to their end are skipped.
+async fn newest_whole(store: &Store) -> Result<Option<Version>> {
+    for at in locate::list(store).await?.into_iter().rev() {
+        if !load::is_torn(store, at).await {
+            return Ok(Some(at.version));
+        }
+    }
+    Ok(None)
 }
 
 /// The path below a table of a file with a full path.

@@ -282,6 +282,10 @@ fn columns(manifest: &Manifest, fragment: &Fragment) -> Vec<Finding> {
     if !lists_all && !fields.is_empty() && seen.keys().all(|id| !fields.contains(id)) {
         let message = "none of its columns belongs to the schema";
         findings.push(Finding::new(FindingKind::WrongColumns, message));
+    } else if let Some(field) = fragment.missing_field(&manifest.schema) {
+        let message =
+            format!("field {} (id {}) may not be null, and no data file has it", field.name, field.id);
+        findings.push(Finding::new(FindingKind::WrongColumns, message));
     }
     findings
 }

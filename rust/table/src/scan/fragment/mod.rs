@@ -16,6 +16,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
@@ -236,7 +237,9 @@ impl FragmentReader {
             }
         }
         let read: Vec<_> = arrays.iter().map(|(part, array)| (part, Arc::clone(array))).collect();
-        parts::combined(field, &read, array_rows(ranges)?).map_err(|e| e.in_fragment(self.fragment.id))
+        let no_null_structs = self.fragment.files.iter().any(|file| file.version == FileVersion::V2_0);
+        parts::combined(field, &read, array_rows(ranges)?, no_null_structs)
+            .map_err(|e| e.in_fragment(self.fragment.id))
     }
 
     /// What is known of a leaf, given as its top-level field with only the members that lead to it.

@@ -31,11 +31,18 @@ pub(super) fn only(field: &Field, is_wanted: &impl Fn(&Field) -> bool) -> Option
 /// What a file has of a field.
 type FieldPart<'a> = (&'a Field, ArrayRef);
 
-/// The values of a field, of those of its parts: the same rows, one after another. What no part has is null.
+/// The values of a field, of those of its parts: the same rows, one after another. What no part has is null, but for a
+/// struct where `no_null_structs` says that there are none (file version 2.0): its members are.
 ///
 /// Errors: `Corrupt` if that may not be null, or if lists have other lengths in another file; `Unsupported` for a map.
-pub(super) fn combined(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> Result<ArrayRef> {
+pub(super) fn combined(
+    field: &Field,
+    parts: &[FieldPart<'_>],
+    rows: usize,
+    no_null_structs: bool,
+) -> Result<ArrayRef> {
     match parts {
+        [] if no_null_structs && field.logical_type == LogicalType::Struct => {}
         [] if field.nullable => return Ok(new_null_array(&field.data_type(), rows)),
         [] => {
             return Err(Error::corrupt(format!(
@@ -47,10 +54,14 @@ pub(super) fn combined(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> R
         _ => {}
     }
     match &field.logical_type {
-        LogicalType::Struct => combined_structs(field, parts, rows),
-        LogicalType::List | LogicalType::ListStruct => combined_lists::<i32>(field, parts),
-        LogicalType::LargeList | LogicalType::LargeListStruct => combined_lists::<i64>(field, parts),
-        LogicalType::FixedSizeList(_, size) => combined_fixed_size_lists(field, *size, parts),
+        LogicalType::Struct => combined_structs(field, parts, rows, no_null_structs),
+        LogicalType::List | LogicalType::ListStruct => combined_lists::<i32>(field, parts, no_null_structs),
+        LogicalType::LargeList | LogicalType::LargeListStruct => {
+            combined_lists::<i64>(field, parts, no_null_structs)
+        }
+        LogicalType::FixedSizeList(_, size) => {
+            combined_fixed_size_lists(field, *size, parts, no_null_structs)
+        }
         other => Err(Error::unsupported(format!(
             "the parts of field {} ({other}) are in several data files",
             field.name
@@ -58,7 +69,12 @@ pub(super) fn combined(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> R
     }
 }
 
-fn combined_structs(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> Result<ArrayRef> {
+fn combined_structs(
+    field: &Field,
+    parts: &[FieldPart<'_>],
+    rows: usize,
+    no_null_structs: bool,
+) -> Result<ArrayRef> {
     let structs = typed(field, parts, |array| array.as_struct_opt())?;
     // As the reference has it, a struct is null where all its parts are.
     let valid = |array: &StructArray| array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
@@ -74,14 +90,18 @@ fn combined_structs(field: &Field, parts: &[FieldPart<'_>], rows: usize) -> Resu
                 of_child.push((member, visible(array, column).map_err(|e| unfit(field, &e))?));
             }
         }
-        columns.push(combined(child, &of_child, rows)?);
+        columns.push(combined(child, &of_child, rows, no_null_structs)?);
     }
     let fields = field.children.iter().map(|child| Arc::new(child.to_arrow())).collect();
     let array = StructArray::try_new(fields, columns, nulls);
     Ok(Arc::new(array.map_err(|e| unfit(field, &e))?))
 }
 
-fn combined_lists<O: OffsetSizeTrait>(field: &Field, parts: &[FieldPart<'_>]) -> Result<ArrayRef> {
+fn combined_lists<O: OffsetSizeTrait>(
+    field: &Field,
+    parts: &[FieldPart<'_>],
+    no_null_structs: bool,
+) -> Result<ArrayRef> {
     let lists = typed(field, parts, |array| array.as_list_opt::<O>())?;
     let (item, (_, first)) = item_and_first(field, &lists)?;
     if lists.iter().any(|(_, list)| list.offsets() != first.offsets() || list.nulls() != first.nulls()) {
@@ -91,18 +111,23 @@ fn combined_lists<O: OffsetSizeTrait>(field: &Field, parts: &[FieldPart<'_>]) ->
         )));
     }
     let values = values_of(&lists, |list| list.values());
-    let values = combined(item, &values, first.values().len())?;
+    let values = combined(item, &values, first.values().len(), no_null_structs)?;
     let offsets = first.offsets().clone();
     let array =
         GenericListArray::<O>::try_new(Arc::new(item.to_arrow()), offsets, values, first.nulls().cloned());
     Ok(Arc::new(array.map_err(|e| unfit(field, &e))?))
 }
 
-fn combined_fixed_size_lists(field: &Field, size: i32, parts: &[FieldPart<'_>]) -> Result<ArrayRef> {
+fn combined_fixed_size_lists(
+    field: &Field,
+    size: i32,
+    parts: &[FieldPart<'_>],
+    no_null_structs: bool,
+) -> Result<ArrayRef> {
     let lists = typed(field, parts, |array| array.as_fixed_size_list_opt())?;
     let (item, (_, first)) = item_and_first(field, &lists)?;
     let values = values_of(&lists, |list| list.values());
-    let values = combined(item, &values, first.values().len())?;
+    let values = combined(item, &values, first.values().len(), no_null_structs)?;
     let array = FixedSizeListArray::try_new(Arc::new(item.to_arrow()), size, values, first.nulls().cloned());
     Ok(Arc::new(array.map_err(|e| unfit(field, &e))?))
 }

@@ -1,0 +1,159 @@
+"""Values that a cast to the type of their column would change: the core casts as SQL does, it truncates and rounds.
+
+A value is cast and cast back; what differs then is refused. Only floats are rounded, to the nearest of the column.
+Texts are parsed first. What is left, as bytes, is cast by the core alone, which refuses what does not fit.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pennon.errors import InvalidInputError
+
+# Digits of the largest integer.
+_INTEGER = pa.decimal128(20, 0)
+
+
+def check_casts(data: pa.Table, schema: pa.Schema) -> None:
+    """Refuse values of columns of a table that would be stored as other values.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        There is such a value, or a struct has a member that its column does not have; the message names it.
+    """
+    for name, column in zip(data.schema.names, data.columns, strict=True):
+        at = schema.get_field_index(name)
+        if at >= 0 and not column.type.equals(schema.field(at).type):
+            for chunk in column.chunks:
+                _check(name, chunk, schema.field(at).type)
+
+
+def _check(path: str, values: pa.Array, wanted: pa.DataType) -> None:
+    """`path` is the column, or a member of it."""
+    if values.null_count == len(values) or isinstance(wanted, pa.BaseExtensionType) or values.type.equals(wanted):
+        return
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_dictionary(wanted):
+        wanted = wanted.value_type
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    given = values.type
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        _check_members(path, values, wanted)
+    elif pa.types.is_map(given) and pa.types.is_map(wanted):
+        for name, parts, kind in (("key", values.keys, wanted.key_type), ("value", values.items, wanted.item_type)):
+            # Only what lies in this array, which may be a slice.
+            _check(f"{path}.{name}", pa.ListArray.from_arrays(values.offsets, parts).flatten(), kind)
+    elif _is_list(wanted):
+        # A value that is no list becomes a list of one.
+        _check(f"{path}.item", values.flatten() if _is_list(given) else values, wanted.value_type)
+    elif pa.types.is_string(given) or pa.types.is_large_string(given):
+        parsed = _parsed(values, wanted)
+        if parsed is not None:
+            _check(path, parsed, wanted)
+    elif _is_number(given) and _is_number(wanted):
+        _check_numbers(path, values, wanted)
+
+
+def _check_members(path: str, values: pa.StructArray, wanted: pa.StructType) -> None:
+    members = {wanted.field(at).name: wanted.field(at).type for at in range(wanted.num_fields)}
+    for field, member in zip(values.type, values.flatten(), strict=True):
+        if field.name not in members:
+            raise InvalidInputError(f"column {path}: found a member {field.name}, expected {', '.join(members)}")
+        _check(f"{path}.{field.name}", member, members[field.name])
+
+
+def _check_numbers(path: str, values: pa.Array, wanted: pa.DataType) -> None:
+    try:
+        changed = _changed(values, wanted)
+    except pa.ArrowNotImplementedError:
+        raise InvalidInputError(
+            f"column {path}: its type {wanted} may change values of type {values.type}; cast them first"
+        ) from None
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"column {path}: its type is {wanted}, found {values.type}: {error}") from None
+    lost = values.filter(changed)
+    if len(lost):
+        # Not as a value of Python, which has no times beyond the year 9999.
+        first = str(lost[:1]).strip("[]\n ")
+        raise InvalidInputError(
+            f"column {path}: its type {wanted} would change the value {first} of type {values.type}; "
+            "round or cast it first"
+        )
+
+
+def _changed(values: pa.Array, wanted: pa.DataType) -> pa.BooleanArray:
+    given = values.type
+    if pa.types.is_floating(given) and pa.types.is_floating(wanted):
+        # Half floats have no functions.
+        found, stored = values.cast(pa.float64()), values.cast(wanted, safe=False).cast(pa.float64())
+        return pc.and_(pc.is_finite(found), pc.invert(pc.is_finite(stored)))
+    if pa.types.is_timestamp(given) and pa.types.is_time(wanted):
+        return pc.is_valid(values)  # the date is lost
+    if pa.types.is_timestamp(given) and given.tz is not None and pa.types.is_date(wanted):
+        values = pc.local_timestamp(values)
+    elif pa.types.is_temporal(given) and not pa.types.is_temporal(wanted):
+        values = values.view(_integers(given))
+    elif pa.types.is_temporal(wanted) and not pa.types.is_temporal(given):
+        wanted = _integers(wanted)
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    elif pa.types.is_float16(values.type):
+        values = values.cast(pa.float32())
+    back = _cast(_cast(values, wanted), values.type)
+    return pc.not_equal(back, values)
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    given = values.type
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(given):
+        values = values.cast(_INTEGER)
+    elif pa.types.is_decimal(given) and pa.types.is_floating(wanted):
+        # The direct cast does not give the nearest float.
+        values = values.cast(pa.string())
+    elif pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
+        # Time zones are about how times are shown.
+        wanted = pa.timestamp(wanted.unit, given.tz)
+    return values.cast(wanted, safe=False)
+
+
+def _parsed(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Texts as values with more digits than a column has; `None` if they are none, which the core judges."""
+    if pa.types.is_floating(wanted):
+        return _cast_texts(texts, pa.float64())
+    if pa.types.is_decimal(wanted):
+        return _cast_texts(texts, pa.decimal256(76, 38))
+    if pa.types.is_timestamp(wanted) or pa.types.is_date(wanted):
+        naive = _cast_texts(texts, pa.timestamp("ns"))
+        return _cast_texts(texts, pa.timestamp("ns", "UTC")) if naive is None else naive
+    return None
+
+
+def _cast_texts(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    try:
+        return texts.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _integers(temporal: pa.DataType) -> pa.DataType:
+    return pa.int32() if temporal.bit_width == 32 else pa.int64()
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(is_kind(data_type) for is_kind in kinds)
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    kinds = (
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_temporal,
+    )
+    return any(is_kind(data_type) for is_kind in kinds)

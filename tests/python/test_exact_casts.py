@@ -1,0 +1,114 @@
+"""Values of `update_rows` that a cast to the type of their column would change, and those that it would not."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+
+SECONDS, PAIR = pa.timestamp("s"), pa.struct([("a", pa.int32()), ("b", pa.string())])
+HALF_SECONDS = pa.array([1500], pa.timestamp("ms"))
+
+WOULD_CHANGE: dict[str, tuple[pa.DataType, Any]] = {
+    "a fraction": (pa.int64(), [1.7]),
+    "a decimal fraction": (pa.int64(), [Decimal("1.5")]),
+    "a large integer as a float": (pa.float64(), [2**53 + 1]),
+    "a large double as a float": (pa.float32(), [1e300]),
+    "a large double as a half float": (pa.float16(), [70000.0]),
+    "a number as bool": (pa.bool_(), [2]),
+    "not a number": (pa.int64(), [float("nan")]),
+    "half seconds": (SECONDS, HALF_SECONDS),
+    "half seconds of a duration": (pa.duration("s"), [timedelta(milliseconds=1500)]),
+    "microseconds of a time": (pa.time32("s"), [time(1, 2, 3, 4)]),
+    "the time of a day": (pa.date32(), [datetime(2020, 1, 1, 5)]),
+    "the day of a time": (pa.time32("s"), pa.array([86_400], SECONDS)),
+    "a fraction as a time": (SECONDS, [1.5]),
+    "digits of a decimal": (pa.decimal128(5, 1), [Decimal("1.25")]),
+    "digits of a float": (pa.decimal128(5, 1), [1.25]),
+    "digits of a text": (pa.decimal128(5, 1), ["1.25"]),
+    "half seconds of a text": (SECONDS, ["2020-01-01T00:00:00.5"]),
+    "a large text as a float": (pa.float32(), ["1e300"]),
+    "an item of a list": (pa.list_(pa.int64()), [[1, 1.5]]),
+    "an item of a vector": (pa.list_(pa.float32(), 2), [[1.0, 1e300]]),
+    "a member of a struct": (PAIR, [{"a": 1.5, "b": "x"}]),
+    "a value of a map": (
+        pa.map_(pa.string(), pa.int32()),
+        pa.array([[("a", 1.5)]], pa.map_(pa.string(), pa.float64())),
+    ),
+    "a value of a dictionary": (pa.int64(), pa.array([1.5]).dictionary_encode()),
+    "a value for a dictionary": (pa.dictionary(pa.int32(), pa.int64()), [1.5]),
+    "one value for a list": (pa.list_(pa.int64()), [1.5]),
+}
+
+
+@pytest.mark.parametrize("name", WOULD_CHANGE)
+def test_values_that_would_change(uri: str, name: str) -> None:
+    kind, values = WOULD_CHANGE[name]
+    table = pennon.write_dataset(pa.table({"c": pa.array([None, None], kind)}), uri)
+    # The first row has nothing to lose.
+    new = values if isinstance(values, pa.Array) else pa.array(values)
+    with pytest.raises(pennon.InvalidInputError, match=r"column c.*: its type .* would change the value"):
+        table.update_rows([0, 1], {"c": pa.concat_arrays([pa.nulls(1, new.type), new])})
+    assert table.latest_version == 1
+
+
+def test_a_member_that_the_column_does_not_have(uri: str) -> None:
+    table = pennon.write_dataset(pa.table({"c": pa.array([None], PAIR)}), uri)
+    with pytest.raises(pennon.InvalidInputError, match="column c: found a member d, expected a, b"):
+        table.update_rows([0], {"c": [{"a": 1, "b": "x", "d": 3}]})
+
+
+SAME: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "whole floats": (pa.int32(), [1.0], 1),
+    "texts": (pa.float64(), ["1.5"], 1.5),
+    "small integers": (pa.int8(), [-128], -128),
+    "integers as decimals": (pa.decimal128(10, 2), [7], Decimal("7.00")),
+    "decimals as integers": (pa.int64(), [Decimal("7.00")], 7),
+    "decimals as floats": (pa.float64(), [Decimal("0.1")], 0.1),
+    "floats as decimals": (pa.decimal128(10, 2), [0.1], Decimal("0.10")),
+    "floats are rounded": (pa.float32(), [0.1], 0.10000000149011612),
+    "infinity": (pa.float32(), [float("inf")], float("inf")),
+    "vectors": (pa.list_(pa.float32(), 2), [[0.5, 1]], [0.5, 1.0]),
+    "whole seconds": (SECONDS, [datetime(2020, 1, 1)], datetime(2020, 1, 1)),
+    "days": (pa.date32(), [datetime(2020, 1, 1)], date(2020, 1, 1)),
+    "days in a time zone": (pa.date32(), pa.array([-3600], pa.timestamp("s", "Europe/Berlin")), date(1970, 1, 1)),
+    "numbers as times": (SECONDS, pa.array([5], pa.int32()), datetime(1970, 1, 1, 0, 0, 5)),
+    "true": (pa.int64(), [True], 1),
+    "members in another order": (PAIR, [{"b": "x", "a": 3}], {"a": 3, "b": "x"}),
+    "maps": (
+        pa.map_(pa.string(), pa.int32()),
+        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        [("a", 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_values_that_are_cast(uri: str, name: str) -> None:
+    kind, values, stored = SAME[name]
+    table = pennon.write_dataset(pa.table({"c": pa.array([None], kind)}), uri)
+    table.update_rows([0], {"c": values})
+    assert table.to_table()["c"].to_pylist() == [stored]
+
+
+def test_values_hidden_below_nulls_and_slices(uri: str) -> None:
+    """What lies outside of a slice, or below a null, is not stored."""
+    kinds = {"l": pa.list_(pa.int64()), "s": pa.struct([("a", pa.int64())]), "m": pa.map_(pa.string(), pa.int64())}
+    table = pennon.write_dataset(pa.table({name: pa.array([None], kind) for name, kind in kinds.items()}), uri)
+    number, key = pa.array([1.5, 2.0]), pa.array(["a", "b"])
+    hidden = pa.array([True, False])
+    data = pa.table(
+        {
+            "l": pa.ListArray.from_arrays(pa.array([0, 1, 2]), number),
+            "s": pa.StructArray.from_arrays([number], ["a"], mask=hidden),
+            "m": pa.MapArray.from_arrays(pa.array([0, 1, 2]), key, number),
+        }
+    )
+    table.update_rows([0], data.slice(1))
+    assert table.to_table().to_pylist() == [{"l": [2], "s": {"a": 2}, "m": [("b", 2)]}]
+    table.update_rows([0], data.select(["s"]).slice(0, 1))
+    assert table.to_table()["s"].to_pylist() == [None]
