@@ -90,7 +90,7 @@ def combined(table: pa.Table) -> pa.Table:
 
 
 def _without_null_items(part: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The same values: what a null item stood for is null. Pyarrow puts no dictionaries together that have such items."""
+    """The same values without null items, with which pyarrow puts no dictionaries together: their rows are null."""
     items = part.dictionary
     is_item = items.is_valid()
     ends = pc.cumulative_sum(is_item.cast(pa.int64()))

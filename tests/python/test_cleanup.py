@@ -298,7 +298,7 @@ def test_no_version_to_keep(uri: str) -> None:
     """The setting is refused; where another writer has made it, nothing is cleaned up."""
     table = pennon.write_dataset(numbers(1), uri)
     settings = {"lance.auto_cleanup.interval": "2", "lance.auto_cleanup.retain_versions": "0"}
-    with pytest.raises(pennon.InvalidInputError, match="retain_versions is \"0\", expected a whole number, at least 1"):
+    with pytest.raises(pennon.InvalidInputError, match=r"retain_versions is .0., expected .* at least 1"):
         table.update_config(settings)
     lance.dataset(uri).update_config(settings)
     for i in range(5):

@@ -228,7 +228,7 @@ def test_rows_with_a_column_of_another_type(uri: str, change: str) -> None:
         table.add_columns(pa.field("v", pa.int64()))
     table.update({"id": "10"}, where="id = 0")
     before = table.to_table(with_row_id=True)
-    with pytest.raises(pennon.UnsupportedError, match="column v had another type in version 1, or was another column"):
+    with pytest.raises(pennon.UnsupportedError, match="column v had another type in version 1, or was another"):
         table.restore_rows([0], 1)
     assert table.to_table(with_row_id=True) == before
 

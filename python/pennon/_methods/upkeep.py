@@ -266,7 +266,9 @@ class UpkeepMethods(TableMethods):
         storage_options: dict[str, str] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
-        """Remove a table with all its versions and branches. Shallow clones of it lose the files that they share with it.
+        """Remove a table with all its versions and branches.
+
+        Shallow clones of it lose the files that they share with it.
 
         Raises
         ------

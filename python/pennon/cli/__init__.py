@@ -68,7 +68,7 @@ _MODULES = {"import": "import_"}
 _COMPLETE = "_PENNON_COMPLETE"
 # What shells call the status of a process that Ctrl-C has ended.
 INTERRUPTED = 130
-# Commands that have nothing to undo: Ctrl-C may end the process wherever it is. Threads of DuckDB would not hear of it.
+# Commands that have nothing to undo: Ctrl-C ends the process wherever it is, also while threads of DuckDB wait.
 _ONLY_READ = {"sql"}
 
 

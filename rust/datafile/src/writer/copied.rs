@@ -20,10 +20,10 @@ impl<W: Write> FileWriter<W> {
     pub fn copy_column(&mut self, name: &str, from: &FileReader) -> Result<()> {
         self.check_alive()?;
         let refused = |what: &str| Error::invalid_input(format!("column `{name}` cannot be copied: {what}"));
-        let (version, found) = (self.version, from.metadata().version);
-        if version != found || !version.is_structural() {
+        let (version, of_source) = (self.version, from.metadata().version);
+        if version != of_source || !version.is_structural() {
             return Err(refused(&format!(
-                "it is in a file of version {found}, this one has version {version}"
+                "it is in a file of version {of_source}, this one has version {version}"
             )));
         }
         if self.rows > 0 {
@@ -32,12 +32,15 @@ impl<W: Write> FileWriter<W> {
         let mut fields = self.schema.fields.iter().enumerate();
         let (at, field) =
             fields.find(|(_, field)| field.name == name).ok_or_else(|| refused("the file has none"))?;
-        let source = from.metadata().schema.field(name).ok_or_else(|| refused("the other file has none"))?;
-        let (there, here) = (source.data_type(), field.data_type());
-        if there != here || source.nullable != field.nullable || source.metadata != field.metadata {
-            return Err(refused(&format!("it is {there} there and {here} here, or has other metadata")));
+        if self.copied.contains_key(&at) {
+            return Err(refused("it was copied before"));
         }
-        let (Some([column]), Some(of_source)) =
+        let source = from.metadata().schema.field(name).ok_or_else(|| refused("the other file has none"))?;
+        let (found, expected) = (source.data_type(), field.data_type());
+        if found != expected || source.nullable != field.nullable || source.metadata != field.metadata {
+            return Err(refused(&format!("it is {found}, expected {expected}, or has other metadata")));
+        }
+        let (Some([column]), Some(stored)) =
             (self.columns.get_mut(at).map(Vec::as_mut_slice), from.column_map().column(source.id))
         else {
             return Err(refused("it has several columns"));
@@ -49,7 +52,7 @@ impl<W: Write> FileWriter<W> {
         column.take_statistics();
         self.failed = true;
         let mut rows = 0;
-        for page in from.pages_of(of_source) {
+        for page in from.pages_of(stored) {
             let buffers = from.stored_page(page)?.into_iter().map(Vec::from).collect();
             let copied = Page { num_rows: page.num_rows, layout: page.layout.clone(), buffers };
             self.out.page(index, copied, rows)?;
@@ -162,15 +165,14 @@ mod tests {
                 .contains("a file of version 2.2, this one has version 2.1")
         );
         assert!(refused(&mut writer(&two, OPTIONS), "none").contains("the file has none"));
-        let numbers = batch(vec![rows(3), (Field::new("values", DataType::UInt64, false), rows(3).1)]);
-        assert!(
-            refused(&mut writer(&numbers, OPTIONS), "values").contains("it is Utf8 there and UInt64 here")
-        );
+        let other = batch(vec![rows(3), (Field::new("values", DataType::UInt64, false), rows(3).1)]);
+        assert!(refused(&mut writer(&other, OPTIONS), "values").contains("it is Utf8, expected UInt64"));
         let mut begun = writer(&two, OPTIONS);
         begun.write(&two).unwrap();
         assert!(refused(&mut begun, "values").contains("the file has rows"));
         let mut short = writer(&two, OPTIONS);
         short.copy_column("values", &original).unwrap();
+        assert!(refused(&mut short, "values").contains("it was copied before"));
         short.write(&two.slice(0, 2).project(&[0]).unwrap()).unwrap();
         let error = short.finish().unwrap_err();
         assert!(error.to_string().contains("has 3 rows, the batches have 2"), "{error}");

@@ -155,13 +155,13 @@ fn check_field_ids(mine: &Operation, intervening: &[Intervening]) -> Result<()> 
         else {
             continue;
         };
-        let there: BTreeSet<FieldId> = schema.depth_first().map(|field| field.id).collect();
-        if let Some(id) = gone.intersection(&there).next() {
+        let present: BTreeSet<FieldId> = schema.depth_first().map(|field| field.id).collect();
+        if let Some(id) = gone.intersection(&present).next() {
             return Err(Error::retryable_conflict(format!(
                 "Retryable commit conflict for version {version}: field {id} of the new rows is another column there"
             )));
         }
-        gone.extend(files().flat_map(|file| file.fields.iter()).filter(|id| !there.contains(id)));
+        gone.extend(files().flat_map(|file| file.fields.iter()).filter(|id| !present.contains(id)));
     }
     Ok(())
 }

@@ -166,13 +166,13 @@ impl Dataset {
 /// The new files of a result are in the table or branch where its task was done. Errors: `InvalidInput` if the fragments that
 /// it read are of another one.
 async fn check_origin(newest: &Snapshot, rewrite: &RewriteResult) -> Result<()> {
-    let places = |fragment: &Fragment| -> BTreeSet<(String, Option<u32>)> {
+    let locations = |fragment: &Fragment| -> BTreeSet<(String, Option<u32>)> {
         fragment.files.iter().map(|file| (file.path.clone(), file.base_id)).collect()
     };
     let is_of = |snapshot: &Snapshot| {
         rewrite.original_fragments.iter().all(|original| {
             let found = snapshot.manifest.fragment(original.id);
-            found.is_some_and(|found| places(found) == places(original))
+            found.is_some_and(|found| locations(found) == locations(original))
         })
     };
     if is_of(newest) {

@@ -31,7 +31,7 @@ pub(super) fn only(field: &Field, is_wanted: &impl Fn(&Field) -> bool) -> Option
 /// What a file has of a field.
 type FieldPart<'a> = (&'a Field, ArrayRef);
 
-/// The values of a field, of those of its parts: the same rows, one after another. What no part has is null, but for a
+/// The values of a field, of those of its parts: the same rows, one after another. What no part has is null, except a
 /// struct where `no_null_structs` says that there are none (file version 2.0): its members are.
 ///
 /// Errors: `Corrupt` if that may not be null, or if lists have other lengths in another file; `Unsupported` for a map.
