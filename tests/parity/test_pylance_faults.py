@@ -44,8 +44,8 @@ REFUSED = {
     "A struct without members that is null is written as if it were not",
     "An append loses the values of a column that got another type meanwhile",
     "An index is dropped while a compaction writes it again, and stays",
-    "The metadata of a field is lost by a rename that was begun before",
     "Null lists of structs without members are written, and cannot be read",
+    "The metadata of a field is lost by a rename that was begun before",
 }
 # Pennon does the same, as the page says.
 SAME = {
