@@ -120,7 +120,9 @@ class LanceFileSession(ExplainsAbsence):
     ) -> None:
         refuse(namespace_client=namespace_client, table_id=table_id)
         self._base = location(base_path, "base_path")
-        self._folder = local_path(self._base)
+        folder = local_path(self._base)
+        # Below a relative folder, `~` and `file:` at the beginning of a name would lead out of it.
+        self._folder = None if folder is None else folder.absolute()
         self._options = strings(storage_options)
 
     def __repr__(self) -> str:

@@ -216,15 +216,15 @@ def test_steps_in_several_processes(tmp_path: Path) -> None:
     assert_both_agree(uri)
 
 
-def test_results_of_another_place_are_refused(tmp_path: Path) -> None:
+def test_results_of_another_table_or_branch_are_refused(tmp_path: Path) -> None:
     """Their files are below that table or branch."""
     table = pennon.write_dataset(rows(0, 40), tmp_path / "t", max_rows_per_file=10)
     branch = table.create_branch("dev")
     other = pennon.write_dataset(rows(0, 40), tmp_path / "other", max_rows_per_file=10)
-    places = {"main": table, "branch": branch, "other": other}
-    results = {name: [task.execute(at) for task in Compaction.plan(at).tasks] for name, at in places.items()}
-    for name, at in places.items():
-        for made in places:
+    tables = {"main": table, "branch": branch, "other": other}
+    results = {name: [task.execute(at) for task in Compaction.plan(at).tasks] for name, at in tables.items()}
+    for name, at in tables.items():
+        for made in tables:
             if made != name:
                 with pytest.raises(pennon.InvalidInputError, match="done for another table or branch"):
                     Compaction.commit(at, results[made])

@@ -98,6 +98,26 @@ def test_names_of_files_are_not_decoded(prefix: str, name: str, tmp_path: Path) 
     assert (tmp_path / name).is_file()
 
 
+@pytest.mark.parametrize("base", ["", ".", "./", "sub", "../here"])
+@pytest.mark.parametrize("name", ["~/x.lance", "file:{}/x.lance", "~.lance", "x.lance"])
+def test_names_of_files_below_a_relative_path(
+    base: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    name = name.format(tmp_path)
+    session = pennon.file.LanceFileSession(base)
+    with session.open_writer(name) as writer:
+        writer.write_batch(DATA)
+    # The base path is that of the beginning.
+    monkeypatch.chdir(tmp_path)
+    assert session.list() == [name]
+    assert session.open_reader(name).num_rows() == 100
+    assert [path for path in tmp_path.rglob("*.lance") if path.is_file()] == [(here / base / name).resolve()]
+
+
 @pytest.mark.parametrize("module", [pennon, lance])
 def test_files_of_a_table(module: Any, tmp_path: Path) -> None:
     table = module.write_dataset(DATA, f"file://{tmp_path}/t%20t")

@@ -272,6 +272,6 @@ def test_an_index_that_was_made_while_a_type_changed(uri: str) -> None:
     numbers(uri, True)
     stale = pennon.dataset(uri)
     lance.dataset(uri).create_scalar_index("v", "BTREE")
-    with pytest.raises(pennon.CommitConflictError, match="index of a column"):
+    with pytest.raises(pennon.CommitConflictError, match="a new index is of a column"):
         stale.alter_columns({"path": "v", "data_type": pa.int32()})
     assert entries(uri) == [("v_idx", [0, 1, 2])]

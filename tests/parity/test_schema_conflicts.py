@@ -95,16 +95,41 @@ def test_appends_next_to_a_column_with_the_same_id(uri: str, library: Any, new: 
     assert rows_of(uri) == [*expected, {"id": 9, "label": None}]
 
 
+@LIBRARIES
+def test_appends_next_to_a_dropped_column(uri: str, library: Any) -> None:
+    """Its values are not read any more; if no file has the column, its id is free again."""
+    table = written(uri)
+    table.add_columns({"own": "id"})
+    stale = [pennon.dataset(uri) for _ in range(2)]
+    library.dataset(uri).drop_columns(["w"])
+    stale[0].insert(stale[0].to_table())
+    library.dataset(uri).drop_columns(["own"])
+    expected = rows_of(uri)
+    assert [sorted(row) for row in expected] == [["id", "v"]] * 4
+    # The rows that were appended have the column.
+    stale[1].insert(stale[1].to_table())
+    assert rows_of(uri) == expected + expected[:2]
+    pennon.dataset(uri).optimize.compact_files()
+    other = pennon.dataset(uri)
+    other.add_columns({"own": "id"})
+    late = pennon.dataset(uri)
+    library.dataset(uri).drop_columns(["own"])
+    with pytest.raises(pennon.CommitConflictError, match="its id is free again") as caught:
+        late.insert(late.to_table())
+    assert caught.value.retryable
+    assert [sorted(row) for row in rows_of(uri)] == [["id", "v"]] * 6
+
+
 @pytest.mark.parametrize("gone", ["type", "column"])
 @LIBRARIES
-def test_indices_of_columns_that_go(uri: str, library: Any, gone: str) -> None:
+def test_indices_of_columns_that_are_dropped(uri: str, library: Any, gone: str) -> None:
     written(uri)
     stale = pennon.dataset(uri)
     if gone == "type":
         library.dataset(uri).alter_columns({"path": "v", "data_type": pa.int32()})
     else:
         library.dataset(uri).drop_columns(["v"])
-    with pytest.raises(pennon.CommitConflictError, match="changes its type or goes") as caught:
+    with pytest.raises(pennon.CommitConflictError, match="gets another type or is dropped") as caught:
         stale.create_scalar_index("v", "BTREE")
     assert caught.value.retryable
     assert pennon.dataset(uri).list_indices() == []
@@ -122,7 +147,7 @@ SCHEMAS: dict[str, Callable[[pennon.LanceDataset], Any]] = {
 
 @pytest.mark.parametrize("change", SCHEMAS)
 @LIBRARIES
-def test_metadata_of_fields_stays(uri: str, library: Any, change: str) -> None:
+def test_metadata_of_fields_is_kept(uri: str, library: Any, change: str) -> None:
     written(uri)
     stale = pennon.dataset(uri)
     library.dataset(uri).update_field_metadata({"id": {"unit": "m"}})
@@ -224,6 +249,20 @@ def test_merges_that_lose_values(uri: str, message: str) -> None:
     assert "field z (id 3) may not be null" in findings[0].message
 
 
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_structs_in_one_column(uri: str, library: Any, version: str) -> None:
+    """A file may list the struct alone; then it has the members, of which some may not be null."""
+    member = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.int32(), nullable=False)])
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("p", member, metadata={"packed": "true"})])
+    rows = pa.table({"id": [1, 2], "p": pa.array([{"a": 1, "b": 2}, {"a": 3, "b": 4}], member)}, schema=schema)
+    table = library.write_dataset(rows, uri, data_storage_version=version)
+    assert rows_of(uri) == rows.to_pylist()
+    fragments, merged = zip(*(f.merge_columns({"twice": "id * 2"}) for f in table.get_fragments()), strict=True)
+    library.LanceDataset.commit(uri, library.LanceOperation.Merge(list(fragments), merged[0]), read_version=1)
+    assert [row["twice"] for row in rows_of(uri)] == [2, 4]
+
+
 # Structs of which no member is stored.
 
 
@@ -234,7 +273,7 @@ def test_structs_without_a_stored_member(uri: str, version: str) -> None:
     )
     table.add_columns(pa.field("s", pa.struct([("c", pa.int64())])))
     table.drop_columns(["s.a"])
-    # Files of version 2.0 have no null structs.
+    # In files of version 2.0 the struct has a column of its own, which has no nulls.
     struct = {"c": None} if version == "2.0" else None
     assert rows_of(uri) == [{"id": 1, "s": struct}, {"id": 2, "s": struct}]
     assert table.count_rows("s IS NULL") == lance.dataset(uri).count_rows("s IS NULL") == (0 if struct else 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pennon
 import pyarrow as pa
@@ -19,6 +20,7 @@ WOULD_CHANGE: dict[str, tuple[pa.DataType, Any]] = {
     "a large integer as a float": (pa.float64(), [2**53 + 1]),
     "a large double as a float": (pa.float32(), [1e300]),
     "a large double as a half float": (pa.float16(), [70000.0]),
+    "a large decimal as a half float": (pa.float16(), [Decimal("70000.0")]),
     "a number as bool": (pa.bool_(), [2]),
     "not a number": (pa.int64(), [float("nan")]),
     "half seconds": (SECONDS, HALF_SECONDS),
@@ -29,11 +31,12 @@ WOULD_CHANGE: dict[str, tuple[pa.DataType, Any]] = {
     "a fraction as a time": (SECONDS, [1.5]),
     "digits of a decimal": (pa.decimal128(5, 1), [Decimal("1.25")]),
     "digits of a float": (pa.decimal128(5, 1), [1.25]),
-    "digits of a text": (pa.decimal128(5, 1), ["1.25"]),
-    "half seconds of a text": (SECONDS, ["2020-01-01T00:00:00.5"]),
-    "a large text as a float": (pa.float32(), ["1e300"]),
     "an item of a list": (pa.list_(pa.int64()), [[1, 1.5]]),
+    "an item of a view": (pa.list_(pa.int32()), pa.array([[1.5]], pa.list_view(pa.float64()))),
+    "an item of a large view": (pa.list_(pa.int32()), pa.array([[1.5]], pa.large_list_view(pa.float64()))),
     "an item of a vector": (pa.list_(pa.float32(), 2), [[1.0, 1e300]]),
+    "an item of a tensor": (pa.fixed_shape_tensor(pa.float32(), [2]), [[1.0, 1e300]]),
+    "a number as an extension": (pa.bool8(), [1.5]),
     "a member of a struct": (PAIR, [{"a": 1.5, "b": "x"}]),
     "a value of a map": (
         pa.map_(pa.string(), pa.int32()),
@@ -56,6 +59,38 @@ def test_values_that_would_change(uri: str, name: str) -> None:
     assert table.latest_version == 1
 
 
+def test_a_run_that_would_change(uri: str) -> None:
+    table = pennon.write_dataset(pa.table({"c": pa.array([0] * 5)}), uri)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 4, 6]), pa.array([1.5, 2.0, None]))
+    with pytest.raises(pennon.InvalidInputError, match=r"column c: its type int64 would change the value 1.5"):
+        table.update_rows(range(5), pa.table({"c": runs.slice(1)}))
+    table.update_rows(range(4), pa.table({"c": runs.slice(2)}))
+    assert table.to_table(order_by=["_rowid"])["c"].to_pylist() == [2, 2, None, None, 0]
+
+
+@pytest.mark.parametrize("text_type", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (pa.float32(), "1e300"),
+        (pa.float64(), "1.5"),
+        (pa.decimal128(5, 1), "1.25"),
+        (SECONDS, "2020-01-01T00:00:00.5"),
+        (pa.time32("s"), "01:02:03.7"),
+        (pa.date32(), "2020-01-01"),
+        (pa.bool_(), "true"),
+        (pa.list_(pa.float64()), "1.5"),
+        (pa.dictionary(pa.int32(), pa.float64()), "1.5"),
+    ],
+)
+def test_texts_in_columns_of_numbers(uri: str, kind: pa.DataType, text: str, text_type: pa.DataType) -> None:
+    table = pennon.write_dataset(pa.table({"c": pa.array([None, None], kind)}), uri)
+    texts = pa.array([text, "no number"], text_type)
+    with pytest.raises(pennon.InvalidInputError, match=r"column c.*: its type is .*, found texts; cast them first"):
+        table.update_rows([0, 1], {"c": texts})
+    assert table.latest_version == 1
+
+
 def test_a_member_that_the_column_does_not_have(uri: str) -> None:
     table = pennon.write_dataset(pa.table({"c": pa.array([None], PAIR)}), uri)
     with pytest.raises(pennon.InvalidInputError, match="column c: found a member d, expected a, b"):
@@ -64,11 +99,21 @@ def test_a_member_that_the_column_does_not_have(uri: str) -> None:
 
 SAME: dict[str, tuple[pa.DataType, Any, Any]] = {
     "whole floats": (pa.int32(), [1.0], 1),
-    "texts": (pa.float64(), ["1.5"], 1.5),
+    "texts": (pa.int64(), ["22"], 22),
+    "views of texts": (pa.int64(), pa.array(["22"], pa.string_view()), 22),
+    "a dictionary of views": (
+        pa.int64(),
+        pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["22"], pa.string_view())),
+        22,
+    ),
+    "a list of views": (pa.list_(pa.int64()), pa.array([[1.0]], pa.list_view(pa.float64())), [1]),
+    "a tensor": (pa.fixed_shape_tensor(pa.float32(), [2]), [[1.0, 1.5]], [1.0, 1.5]),
     "small integers": (pa.int8(), [-128], -128),
     "integers as decimals": (pa.decimal128(10, 2), [7], Decimal("7.00")),
     "decimals as integers": (pa.int64(), [Decimal("7.00")], 7),
     "decimals as floats": (pa.float64(), [Decimal("0.1")], 0.1),
+    "decimals as half floats": (pa.float16(), [Decimal("1.5")], 1.5),
+    "half floats as decimals": (pa.decimal128(10, 2), pa.array([1.5], pa.float16()), Decimal("1.50")),
     "floats as decimals": (pa.decimal128(10, 2), [0.1], Decimal("0.10")),
     "floats are rounded": (pa.float32(), [0.1], 0.10000000149011612),
     "infinity": (pa.float32(), [float("inf")], float("inf")),
@@ -76,6 +121,11 @@ SAME: dict[str, tuple[pa.DataType, Any, Any]] = {
     "whole seconds": (SECONDS, [datetime(2020, 1, 1)], datetime(2020, 1, 1)),
     "days": (pa.date32(), [datetime(2020, 1, 1)], date(2020, 1, 1)),
     "days in a time zone": (pa.date32(), pa.array([-3600], pa.timestamp("s", "Europe/Berlin")), date(1970, 1, 1)),
+    "days as times": (
+        pa.timestamp("s", "America/New_York"),
+        [date(2020, 1, 1)],
+        datetime(2020, 1, 1, tzinfo=ZoneInfo("America/New_York")),
+    ),
     "numbers as times": (SECONDS, pa.array([5], pa.int32()), datetime(1970, 1, 1, 0, 0, 5)),
     "true": (pa.int64(), [True], 1),
     "members in another order": (PAIR, [{"b": "x", "a": 3}], {"a": 3, "b": "x"}),

@@ -201,7 +201,8 @@ class UpdateMethods(TableMethods):
         data
             New values of some columns, a row for each id, in any form that
             [write_dataset][pennon.write_dataset] takes. They are cast to the types of the table, unless that would
-            change a value: of numbers only floats are rounded, to the nearest of a column of floats.
+            change a value: of numbers only floats are rounded, to the nearest of a column of floats. Texts are
+            cast to integers, but not to floats, decimals, bools, dates and times.
         conflict_retries, retry_timeout, mode
             As in [update][pennon.LanceDataset.update].
 

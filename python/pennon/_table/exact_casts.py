@@ -1,7 +1,8 @@
 """Values that a cast to the type of their column would change: the core casts as SQL does, it truncates and rounds.
 
 A value is cast and cast back; what differs then is refused. Only floats are rounded, to the nearest of the column.
-Texts are parsed first. What is left, as bytes, is cast by the core alone, which refuses what does not fit.
+Of the columns of numbers only those of integers take texts: the core parses others with a loss of digits. What is
+left, as bytes, is cast by the core alone, which refuses what does not fit.
 """
 
 from __future__ import annotations
@@ -32,15 +33,14 @@ def check_casts(data: pa.Table, schema: pa.Schema) -> None:
 
 def _check(path: str, values: pa.Array, wanted: pa.DataType) -> None:
     """`path` is the column, or a member of it."""
-    if values.null_count == len(values) or isinstance(wanted, pa.BaseExtensionType) or values.type.equals(wanted):
-        return
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
+    values = _plain(values)
+    if isinstance(wanted, pa.BaseExtensionType):
+        wanted = wanted.storage_type
     if pa.types.is_dictionary(wanted):
         wanted = wanted.value_type
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     given = values.type
+    if values.null_count == len(values) or given.equals(wanted):
+        return
     if pa.types.is_struct(given) and pa.types.is_struct(wanted):
         _check_members(path, values, wanted)
     elif pa.types.is_map(given) and pa.types.is_map(wanted):
@@ -51,11 +51,23 @@ def _check(path: str, values: pa.Array, wanted: pa.DataType) -> None:
         # A value that is no list becomes a list of one.
         _check(f"{path}.item", values.flatten() if _is_list(given) else values, wanted.value_type)
     elif pa.types.is_string(given) or pa.types.is_large_string(given):
-        parsed = _parsed(values, wanted)
-        if parsed is not None:
-            _check(path, parsed, wanted)
+        if _is_number(wanted) and not pa.types.is_integer(wanted):
+            raise InvalidInputError(f"column {path}: its type is {wanted}, found texts; cast them first")
     elif _is_number(given) and _is_number(wanted):
         _check_numbers(path, values, wanted)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """The values of an extension, a dictionary, runs or views of texts."""
+    if isinstance(values, pa.ExtensionArray):
+        return _plain(values.storage)
+    if isinstance(values, pa.DictionaryArray):
+        # There is no decoding of views.
+        return pa.DictionaryArray.from_arrays(values.indices, _plain(values.dictionary)).dictionary_decode()
+    if isinstance(values, pa.RunEndEncodedArray):
+        # Each run once, of this array, which may be a slice.
+        return _plain(values.values.slice(values.find_physical_offset(), values.find_physical_length()))
+    return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
 def _check_members(path: str, values: pa.StructArray, wanted: pa.StructType) -> None:
@@ -109,7 +121,10 @@ def _changed(values: pa.Array, wanted: pa.DataType) -> pa.BooleanArray:
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     given = values.type
-    if pa.types.is_decimal(wanted) and pa.types.is_integer(given):
+    if pa.types.is_float16(given):
+        # Half floats have no cast to decimals.
+        values = values.cast(pa.float32())
+    elif pa.types.is_decimal(wanted) and pa.types.is_integer(given):
         values = values.cast(_INTEGER)
     elif pa.types.is_decimal(given) and pa.types.is_floating(wanted):
         # The direct cast does not give the nearest float.
@@ -117,26 +132,10 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     elif pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
         # Time zones are about how times are shown.
         wanted = pa.timestamp(wanted.unit, given.tz)
+    elif pa.types.is_date(given) and pa.types.is_timestamp(wanted):
+        # A day begins at midnight of each time zone.
+        wanted = pa.timestamp(wanted.unit)
     return values.cast(wanted, safe=False)
-
-
-def _parsed(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """Texts as values with more digits than a column has; `None` if they are none, which the core judges."""
-    if pa.types.is_floating(wanted):
-        return _cast_texts(texts, pa.float64())
-    if pa.types.is_decimal(wanted):
-        return _cast_texts(texts, pa.decimal256(76, 38))
-    if pa.types.is_timestamp(wanted) or pa.types.is_date(wanted):
-        naive = _cast_texts(texts, pa.timestamp("ns"))
-        return _cast_texts(texts, pa.timestamp("ns", "UTC")) if naive is None else naive
-    return None
-
-
-def _cast_texts(texts: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    try:
-        return texts.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
 
 
 def _integers(temporal: pa.DataType) -> pa.DataType:
@@ -144,7 +143,13 @@ def _integers(temporal: pa.DataType) -> pa.DataType:
 
 
 def _is_list(data_type: pa.DataType) -> bool:
-    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    kinds = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
     return any(is_kind(data_type) for is_kind in kinds)
 
 

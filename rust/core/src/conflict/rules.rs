@@ -227,17 +227,15 @@ fn nullability(mine: &Operation, theirs: &Operation) -> Verdict {
     if keeps(mine) && keeps(theirs) { Compatible } else { Retryable("a field may not take nulls any more") }
 }
 
-/// A column that gets another type gets another field id with it: values of the old one would go without a word.
+/// A column that gets another type gets another field id with it: values of the old one would be lost.
 fn appended_columns(mine: &Operation, theirs: &Operation) -> Verdict {
-    let verdict = nullability(mine, theirs);
-    let (Operation::Append(append), Operation::Merge(merge), Compatible) = (mine, theirs, &verdict) else {
-        return verdict;
-    };
-    let mut fields = append.fragments.iter().flat_map(|f| &f.files).flat_map(|file| file.fields.iter());
-    if fields.any(|id| !id.is_lineage() && id.0 >= 0 && merge.schema.field_by_id(*id).is_none()) {
-        return Retryable("it changed the type of a column of the new rows, or dropped it");
+    if let (Operation::Append(append), Operation::Merge(merge)) = (mine, theirs) {
+        let mut fields = append.fragments.iter().flat_map(|f| &f.files).flat_map(|file| file.fields.iter());
+        if fields.any(|id| !id.is_lineage() && id.0 >= 0 && merge.schema.field_by_id(*id).is_none()) {
+            return Retryable("it changed the type of a column of the new rows, or dropped it");
+        }
     }
-    verdict
+    nullability(mine, theirs)
 }
 
 /// Both changed rows of a fragment, which is fine as long as they are different rows, and inserted different keys.
@@ -415,7 +413,7 @@ fn lost_columns(mine: &Operation, theirs: &Operation) -> Verdict {
     };
     let mut fields = create.new_indices.iter().flat_map(|index| &index.fields);
     if fields.any(|id| schema.field_by_id(*id).is_none()) {
-        Retryable("a new index is of a column that changes its type or goes")
+        Retryable("a new index is of a column that gets another type or is dropped")
     } else {
         Compatible
     }

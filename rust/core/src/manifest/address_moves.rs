@@ -220,7 +220,7 @@ impl AddressMoves {
     }
 
     /// If the rows of a fragment moved to consecutive addresses, without a gap: how many these are, and the first address.
-    /// Those of a fragment that stays are where they were.
+    /// Those of a fragment that was not replaced are where they were.
     pub fn run_of(&self, fragment: FragmentId) -> Option<(u32, RowAddress)> {
         let Some(replaced) = self.replaced.get(&fragment.0) else {
             return Some((u32::MAX, RowAddress::new(fragment, 0)));

@@ -148,8 +148,9 @@ impl Fragment {
 }
 
 fn missing<'a>(field: &'a Field, stored: &BTreeSet<FieldId>) -> Option<&'a Field> {
-    if !is_stored(field, stored) {
-        return (!field.nullable).then_some(field);
+    if !field.children.iter().any(|child| is_stored(child, stored)) {
+        // A column of its own has all of a packed struct.
+        return (!field.nullable && !stored.contains(&field.id)).then_some(field);
     }
     field.children.iter().find_map(|child| missing(child, stored))
 }

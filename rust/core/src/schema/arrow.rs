@@ -126,13 +126,12 @@ pub(super) fn field_from_arrow(field: &ArrowField, path: &str, required: bool) -
     logical_type
         .check()
         .map_err(|problem| Error::unsupported(format!("Unsupported data type: field `{path}`: {problem}")))?;
-    let (flag, number) = (|key| flag(&metadata, key), |key| number(&metadata, key));
     let carried = CarriedKeys {
-        primary_key_position: number(PRIMARY_KEY_POSITION),
-        clustering_key: flag(CLUSTERING_KEY),
-        clustering_key_position: number(CLUSTERING_KEY_POSITION),
+        primary_key_position: number(&metadata, PRIMARY_KEY_POSITION),
+        clustering_key: flag(&metadata, CLUSTERING_KEY),
+        clustering_key_position: number(&metadata, CLUSTERING_KEY_POSITION),
     };
-    let unenforced_primary_key = flag(PRIMARY_KEY) || carried.primary_key_position > 0;
+    let unenforced_primary_key = is_primary_key(&metadata);
     if unenforced_primary_key && !(required && children.is_empty()) {
         return Err(unfit_primary_key(path, &logical_type));
     }

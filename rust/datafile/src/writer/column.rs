@@ -88,7 +88,7 @@ impl ColumnWriter {
     }
 
     /// Whether pages have descriptors of values that are elsewhere in the file.
-    pub(crate) fn holds_blobs(&self) -> bool {
+    pub(crate) fn has_blobs(&self) -> bool {
         matches!(self.kind.storage, Storage::Blob(_))
     }
 

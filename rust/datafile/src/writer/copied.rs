@@ -45,7 +45,7 @@ impl<W: Write> FileWriter<W> {
         else {
             return Err(refused("it has several columns"));
         };
-        if column.holds_blobs() {
+        if column.has_blobs() {
             return Err(refused("its values are outside of its pages"));
         }
         let index = column.index();

@@ -1,9 +1,10 @@
 //! What one commit knows and has written so far.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pennon_core::Version;
 use pennon_core::transaction::Rewrite;
+use pennon_core::{FieldId, Version};
 
 use super::attempt::TransactionFile;
 use super::conclude::Unanswered;
@@ -28,6 +29,8 @@ pub(super) struct Commit<'a> {
     pub(super) expected: Option<Arc<Snapshot>>,
     /// Everything up to here was checked against the change.
     pub(super) checked: Version,
+    /// Fields of the rows of an append that a version up to there did not have any more.
+    pub(super) gone_fields: BTreeSet<FieldId>,
     /// A rewrite as it was asked for, once it was carried over: it is carried over again from there each time.
     pub(super) original_rewrite: Option<Rewrite>,
     /// The version of the last put, as long as nobody looked whose manifest is there.
@@ -50,6 +53,7 @@ impl<'a> Commit<'a> {
             store: Arc::clone(&base.store),
             options,
             checked: change.transaction.read_version,
+            gone_fields: BTreeSet::new(),
             change,
             newest: Arc::clone(&base),
             base,

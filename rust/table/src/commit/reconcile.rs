@@ -75,7 +75,7 @@ pub(super) async fn reconcile(commit: &mut Commit<'_>, is_last: bool) -> Result<
         }
         checked => checked?,
     };
-    check_field_ids(&commit.change.transaction.operation, &intervening)?;
+    check_field_ids(commit, &newest, &intervening)?;
     debug!(from = checked.0, to = newest.version().0, needs_rebase, "the change is carried over");
     carry_over(commit, &newest, needs_rebase).await?;
     if key_checks.is_empty() || is_planted(Fault::SharedKeysAreOverlooked) {
@@ -144,11 +144,11 @@ async fn check<'a>(change: &mut StagedChange, intervening: &'a [Intervening]) ->
 
 /// The ids of dropped columns are given out again: new rows must not become values of another column.
 ///
-/// Errors: retryable `Conflict` if a field of an append was gone in between.
-fn check_field_ids(mine: &Operation, intervening: &[Intervening]) -> Result<()> {
-    let Operation::Append(append) = mine else { return Ok(()) };
+/// Errors: retryable `Conflict` if a field of an append was dropped, and its id was given out again or will be.
+fn check_field_ids(commit: &mut Commit<'_>, newest: &Snapshot, intervening: &[Intervening]) -> Result<()> {
+    let Operation::Append(append) = &commit.change.transaction.operation else { return Ok(()) };
     let files = || append.fragments.iter().flat_map(|fragment| &fragment.files);
-    let mut gone: BTreeSet<FieldId> = BTreeSet::new();
+    let gone = &mut commit.gone_fields;
     for Intervening { version, transaction, .. } in intervening {
         let Some(Operation::Merge(Merge { schema, .. }) | Operation::Project(Project { schema, .. })) =
             transaction.as_ref().map(|theirs| &theirs.operation)
@@ -161,9 +161,16 @@ fn check_field_ids(mine: &Operation, intervening: &[Intervening]) -> Result<()> 
                 "Retryable commit conflict for version {version}: field {id} of the new rows is another column there"
             )));
         }
-        gone.extend(files().flat_map(|file| file.fields.iter()).filter(|id| !present.contains(id)));
+        let fields = files().flat_map(|file| file.fields.iter()).filter(|id| !id.is_lineage());
+        gone.extend(fields.filter(|id| !present.contains(id)));
     }
-    Ok(())
+    match gone.last().filter(|id| **id >= newest.manifest.next_field_id()) {
+        None => Ok(()),
+        Some(id) => Err(Error::retryable_conflict(format!(
+            "Retryable commit conflict for version {}: field {id} of the new rows was dropped, and its id is free again",
+            newest.version()
+        ))),
+    }
 }
 
 fn outcome(mine: &Transaction, columns: Option<&Schema>, theirs: &Transaction, version: Version) -> Outcome {

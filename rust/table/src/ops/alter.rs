@@ -33,7 +33,7 @@ impl Dataset {
             self.check_no_nulls(path).await?;
         }
         let Altered { evolved: Evolved { schema, added }, casts, .. } = altered;
-        // Of values that others append meanwhile with the old type nothing would be left; the reference asks for nullability only.
+        // Appends of the old type must conflict, and this flag is what the reference looks at.
         let preserves = casts.is_empty() && super::evolve::preserves_nullability(self.schema(), &schema);
         if added.fields.is_empty() {
             return self.commit_schema(schema, preserves).await;

@@ -13,7 +13,7 @@ use crate::dataset::Dataset;
 use crate::ops::config;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::store::shown;
-use crate::versions::{Located, load, resolve};
+use crate::versions::{load, resolve};
 use crate::write::staged::{self, StagedChange};
 use crate::write::{WriteMode, WrittenFragments};
 
@@ -100,8 +100,8 @@ impl Dataset {
             transaction.read_version = newest.version();
         }
         if let Operation::Merge(merge) = &transaction.operation {
-            let at = Located { version: transaction.read_version, scheme: newest.source().scheme };
-            match load::load(&newest.store, newest.session(), at).await {
+            let (version, scheme) = (transaction.read_version, newest.source().scheme);
+            match load::load_version(&newest.store, newest.session(), version, scheme).await {
                 Ok(read) => merge.check_columns(&read.manifest)?,
                 // What was changed since then nobody knows: that is a conflict.
                 Err(error) if error.is_not_found() => {}

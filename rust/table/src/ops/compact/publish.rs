@@ -16,7 +16,7 @@ use crate::commit::{CommitOutcome, CommitStatus};
 use crate::dataset::Dataset;
 use crate::ops::index::{RemappedIndices, moves_of, remap};
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{Located, VersionRef, load};
+use crate::versions::{VersionRef, load};
 use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
@@ -179,16 +179,15 @@ async fn check_origin(newest: &Snapshot, rewrite: &RewriteResult) -> Result<()> 
         return Ok(());
     }
     // Fragments that were changed or replaced since then are a conflict, which the commit finds.
-    let read = Located { version: rewrite.read_version, scheme: newest.source().scheme };
-    match load::load(&newest.store, newest.session(), read).await {
+    let (version, scheme) = (rewrite.read_version, newest.source().scheme);
+    match load::load_version(&newest.store, newest.session(), version, scheme).await {
         Ok(read) if is_of(&read) => Ok(()),
         Err(error) if !error.is_not_found() => Err(error),
         // Nothing tells whose fragments these were: they are not there any more.
         Err(_) => Ok(()),
         Ok(_) => Err(Error::invalid_input(format!(
-            "The result of a compaction is of fragments that version {} does not have: its task was done for another table or \
-             branch, and so its files are there",
-            rewrite.read_version
+            "The result of a compaction is of fragments that version {version} does not have: its task was done for another \
+             table or branch, which has its files"
         ))),
     }
 }

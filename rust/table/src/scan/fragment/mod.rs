@@ -16,7 +16,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
-use pennon_core::file::FileVersion;
 use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
@@ -237,8 +236,8 @@ impl FragmentReader {
             }
         }
         let read: Vec<_> = arrays.iter().map(|(part, array)| (part, Arc::clone(array))).collect();
-        let no_null_structs = self.fragment.files.iter().any(|file| file.version == FileVersion::V2_0);
-        parts::combined(field, &read, array_rows(ranges)?, no_null_structs)
+        let has_column = |id| self.fragment.files.iter().any(|file| file.fields.contains(&id));
+        parts::combined(field, &read, array_rows(ranges)?, &has_column)
             .map_err(|e| e.in_fragment(self.fragment.id))
     }
 

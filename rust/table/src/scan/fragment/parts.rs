@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use pennon_core::schema::{Field, LogicalType};
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::container::is_packed;
 
 use crate::expr::visible;
@@ -31,18 +31,18 @@ pub(super) fn only(field: &Field, is_wanted: &impl Fn(&Field) -> bool) -> Option
 /// What a file has of a field.
 type FieldPart<'a> = (&'a Field, ArrayRef);
 
-/// The values of a field, of those of its parts: the same rows, one after another. What no part has is null, except a
-/// struct where `no_null_structs` says that there are none (file version 2.0): its members are.
+/// The values of a field, of those of its parts: the same rows, one after another. What no part has is null. Of a struct
+/// that has a column of its own (file version 2.0) the members are, since that column has no nulls.
 ///
 /// Errors: `Corrupt` if that may not be null, or if lists have other lengths in another file; `Unsupported` for a map.
 pub(super) fn combined(
     field: &Field,
     parts: &[FieldPart<'_>],
     rows: usize,
-    no_null_structs: bool,
+    has_column: &dyn Fn(FieldId) -> bool,
 ) -> Result<ArrayRef> {
     match parts {
-        [] if no_null_structs && field.logical_type == LogicalType::Struct => {}
+        [] if field.logical_type == LogicalType::Struct && has_column(field.id) => {}
         [] if field.nullable => return Ok(new_null_array(&field.data_type(), rows)),
         [] => {
             return Err(Error::corrupt(format!(
@@ -54,14 +54,12 @@ pub(super) fn combined(
         _ => {}
     }
     match &field.logical_type {
-        LogicalType::Struct => combined_structs(field, parts, rows, no_null_structs),
-        LogicalType::List | LogicalType::ListStruct => combined_lists::<i32>(field, parts, no_null_structs),
+        LogicalType::Struct => combined_structs(field, parts, rows, has_column),
+        LogicalType::List | LogicalType::ListStruct => combined_lists::<i32>(field, parts, has_column),
         LogicalType::LargeList | LogicalType::LargeListStruct => {
-            combined_lists::<i64>(field, parts, no_null_structs)
+            combined_lists::<i64>(field, parts, has_column)
         }
-        LogicalType::FixedSizeList(_, size) => {
-            combined_fixed_size_lists(field, *size, parts, no_null_structs)
-        }
+        LogicalType::FixedSizeList(_, size) => combined_fixed_size_lists(field, *size, parts, has_column),
         other => Err(Error::unsupported(format!(
             "the parts of field {} ({other}) are in several data files",
             field.name
@@ -73,7 +71,7 @@ fn combined_structs(
     field: &Field,
     parts: &[FieldPart<'_>],
     rows: usize,
-    no_null_structs: bool,
+    has_column: &dyn Fn(FieldId) -> bool,
 ) -> Result<ArrayRef> {
     let structs = typed(field, parts, |array| array.as_struct_opt())?;
     // As the reference has it, a struct is null where all its parts are.
@@ -90,7 +88,7 @@ fn combined_structs(
                 of_child.push((member, visible(array, column).map_err(|e| unfit(field, &e))?));
             }
         }
-        columns.push(combined(child, &of_child, rows, no_null_structs)?);
+        columns.push(combined(child, &of_child, rows, has_column)?);
     }
     let fields = field.children.iter().map(|child| Arc::new(child.to_arrow())).collect();
     let array = StructArray::try_new(fields, columns, nulls);
@@ -100,7 +98,7 @@ fn combined_structs(
 fn combined_lists<O: OffsetSizeTrait>(
     field: &Field,
     parts: &[FieldPart<'_>],
-    no_null_structs: bool,
+    has_column: &dyn Fn(FieldId) -> bool,
 ) -> Result<ArrayRef> {
     let lists = typed(field, parts, |array| array.as_list_opt::<O>())?;
     let (item, (_, first)) = item_and_first(field, &lists)?;
@@ -111,7 +109,7 @@ fn combined_lists<O: OffsetSizeTrait>(
         )));
     }
     let values = values_of(&lists, |list| list.values());
-    let values = combined(item, &values, first.values().len(), no_null_structs)?;
+    let values = combined(item, &values, first.values().len(), has_column)?;
     let offsets = first.offsets().clone();
     let array =
         GenericListArray::<O>::try_new(Arc::new(item.to_arrow()), offsets, values, first.nulls().cloned());
@@ -122,12 +120,12 @@ fn combined_fixed_size_lists(
     field: &Field,
     size: i32,
     parts: &[FieldPart<'_>],
-    no_null_structs: bool,
+    has_column: &dyn Fn(FieldId) -> bool,
 ) -> Result<ArrayRef> {
     let lists = typed(field, parts, |array| array.as_fixed_size_list_opt())?;
     let (item, (_, first)) = item_and_first(field, &lists)?;
     let values = values_of(&lists, |list| list.values());
-    let values = combined(item, &values, first.values().len(), no_null_structs)?;
+    let values = combined(item, &values, first.values().len(), has_column)?;
     let array = FixedSizeListArray::try_new(Arc::new(item.to_arrow()), size, values, first.nulls().cloned());
     Ok(Arc::new(array.map_err(|e| unfit(field, &e))?))
 }
