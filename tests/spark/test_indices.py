@@ -107,15 +107,9 @@ def test_what_is_refused(table: LanceTable) -> None:
     assert pennon.dataset(table.uri).version == 2
 
 
-def test_names_without_regard_to_case(spark: SparkSession, table: LanceTable) -> None:
+def test_a_column_in_another_case(table: LanceTable) -> None:
     table.createIndex("ID")
     assert [(row.name, row.columns) for row in table.indices().collect()] == [("id_idx", ["id"])]
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
-        with pytest.raises(pennon.NotFoundError, match="ID"):
-            table.createIndex("ID")
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
 
 
 def test_a_table_without_rows(spark: SparkSession, uri: str) -> None:
