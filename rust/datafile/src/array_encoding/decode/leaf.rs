@@ -40,7 +40,7 @@ struct PageRead<'a> {
 #[derive(Debug)]
 enum Form<'a> {
     Begun,
-    Plain(Array<'a>),
+    Plain(Box<Array<'a>>),
     /// Indices and items of a dictionary type.
     Keyed(Box<Dictionary<'a>>),
 }
@@ -137,6 +137,7 @@ impl<'a> Form<'a> {
             let dictionary = Dictionary::ask(page, indices, items, leaf.physical, rows, fetch)?;
             return Ok(Self::Keyed(Box::new(dictionary)));
         }
-        Ok(Self::Plain(Array::ask(page, page.encoding, Shape::of(leaf), rows, fetch)?))
+        let array = Array::ask(page, page.encoding, Shape::of(leaf), rows, fetch)?;
+        Ok(Self::Plain(Box::new(array)))
     }
 }
