@@ -192,6 +192,24 @@ def test_data_replacement_of_other_columns(uri: str, names: str, file_version: s
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_overwrite_by_its_own_fragments(tmp_path: Path, stable: bool, deleted: bool) -> None:
+    """They are numbered anew in their order; deletions are in files that are named after the numbers of before."""
+    uri = str(tmp_path / "own")
+    table = lance.write_dataset(rows(0, 6), uri, max_rows_per_file=2, enable_stable_row_ids=stable)
+    if deleted:
+        table.delete("id = 2")
+    fragments = [fragment.metadata for fragment in pennon.dataset(uri).get_fragments()]
+    operation = Ours.Overwrite(pennon.dataset(uri).lance_schema, fragments)
+    if deleted:
+        for made in (operation, Ours.Append(fragments[1:2])):
+            with pytest.raises(pennon.InvalidInputError, match="fragment 1 has a deletion file"):
+                pennon.LanceDataset.commit(uri, made, read_version=2)
+        assert pennon.verify(uri).ok
+        return
+    assert commit_ours(uri, operation)["id"].to_pylist() == list(range(6))
+
+
 def test_index_entries(uri: str) -> None:
     """An entry taken out by ours and put in again: the reference finds it as it was."""
     lance.dataset(uri).create_scalar_index("id", "BTREE")

@@ -6,6 +6,7 @@ use crate::manifest::Manifest;
 use crate::transaction::Append;
 
 pub(super) fn apply(append: &Append, next: &mut Manifest) -> Result<()> {
+    fragments::check_newly_written(&append.fragments)?;
     fragments::check_fields(next, &append.fragments)?;
     fragments::add(next, &append.fragments)
 }

@@ -8,6 +8,17 @@ use crate::manifest::{Fragment, Manifest};
 use crate::schema::Schema;
 use crate::{Error, FieldId, FragmentId, Result};
 
+/// Errors: `InvalidInput` for deletions, whose file is named after the id that a fragment had before.
+pub(super) fn check_newly_written(new: &[Fragment]) -> Result<()> {
+    match new.iter().find(|fragment| fragment.deletion.is_some()) {
+        None => Ok(()),
+        Some(fragment) => Err(Error::invalid_input(format!(
+            "fragment {} has a deletion file, expected a fragment that was newly written: rows are deleted by a Delete",
+            fragment.id
+        ))),
+    }
+}
+
 /// Adds fragments with ids and, if rows have stable ids, with lineage. Fragments stay sorted.
 pub(super) fn add(next: &mut Manifest, new: &[Fragment]) -> Result<()> {
     let numbered = number(next, new)?;

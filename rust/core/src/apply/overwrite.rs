@@ -4,12 +4,13 @@
 
 use super::{ApplyContext, fragments};
 use crate::file::FileVersion;
-use crate::manifest::{CarriedFields, Flags, Fragments, Manifest, Timestamp};
+use crate::manifest::{CarriedFields, Flags, Fragment, Fragments, Manifest, Timestamp};
 use crate::schema::Metadata;
 use crate::transaction::Overwrite;
-use crate::{Error, Result, Version};
+use crate::{Error, FragmentId, Result, Version};
 
 pub(super) fn create(overwrite: &Overwrite, context: &ApplyContext<'_>) -> Result<Manifest> {
+    fragments::check_newly_written(&overwrite.fragments)?;
     let stable = context.enable_stable_row_ids;
     let flags = if stable { Flags::STABLE_ROW_IDS } else { Flags::default() };
     let mut next = Manifest {
@@ -41,11 +42,14 @@ pub(super) fn apply(overwrite: &Overwrite, next: &mut Manifest, context: &ApplyC
     if !overwrite.initial_bases.is_empty() {
         return Err(Error::invalid_input("base paths can only be given when the table is created"));
     }
+    fragments::check_newly_written(&overwrite.fragments)?;
     next.schema = fragments::checked(&overwrite.schema)?;
     next.fragments.clear();
     next.file_version = stated_version(overwrite, context).unwrap_or(next.file_version);
     next.config.extend(overwrite.config_upserts.clone().unwrap_or_default());
-    fragments::add(next, &overwrite.fragments)
+    // In the order in which they are given, whichever ids they had before.
+    let unnumbered = |fragment: &Fragment| Fragment { id: FragmentId(0), ..fragment.edit() };
+    fragments::add(next, &overwrite.fragments.iter().map(unnumbered).collect::<Vec<_>>())
 }
 
 /// What the writer says, else what it wrote.
