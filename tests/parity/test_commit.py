@@ -194,7 +194,7 @@ def test_data_replacement_of_other_columns(uri: str, names: str, file_version: s
 
 @pytest.mark.parametrize("deleted", [False, True])
 def test_an_overwrite_by_its_own_fragments(tmp_path: Path, stable: bool, deleted: bool) -> None:
-    """They are numbered anew in their order; deletions are in files that are named after the numbers of before."""
+    """They are numbered again in their order; deletions are in files that are named after the numbers of before."""
     uri = str(tmp_path / "own")
     table = lance.write_dataset(rows(0, 6), uri, max_rows_per_file=2, enable_stable_row_ids=stable)
     if deleted:
