@@ -14,6 +14,20 @@ from pennon.errors import InvalidInputError
 
 # Digits of the largest integer.
 _INTEGER = pa.decimal128(20, 0)
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+_NUMBERS = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_temporal,
+)
 
 
 def check_casts(data: pa.Table, schema: pa.Schema) -> None:
@@ -143,22 +157,8 @@ def _integers(temporal: pa.DataType) -> pa.DataType:
 
 
 def _is_list(data_type: pa.DataType) -> bool:
-    kinds = (
-        pa.types.is_list,
-        pa.types.is_large_list,
-        pa.types.is_fixed_size_list,
-        pa.types.is_list_view,
-        pa.types.is_large_list_view,
-    )
-    return any(is_kind(data_type) for is_kind in kinds)
+    return any(is_kind(data_type) for is_kind in _LISTS)
 
 
 def _is_number(data_type: pa.DataType) -> bool:
-    kinds = (
-        pa.types.is_boolean,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_temporal,
-    )
-    return any(is_kind(data_type) for is_kind in kinds)
+    return any(is_kind(data_type) for is_kind in _NUMBERS)

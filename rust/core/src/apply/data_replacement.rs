@@ -63,15 +63,8 @@ fn replace(fragment: &mut Fragment, new: &DataFile) -> Result<()> {
             fragment.id, new.fields
         )));
     }
-    for file in &mut fragment.files {
-        if file.fields.iter().any(|id| new.fields.contains(id)) {
-            let keep = |id: &FieldId| if new.fields.contains(id) { FieldId::TOMBSTONE } else { *id };
-            file.fields = file.fields.iter().map(keep).collect();
-        }
-    }
-    fragment
-        .files
-        .retain(|file| file.fields.is_empty() || file.fields.iter().any(|id| *id != FieldId::TOMBSTONE));
+    let others = fragment.files.iter().filter_map(|file| file.without(|id| new.fields.contains(id)));
+    fragment.files = others.collect();
     fragment.files.push(new.clone());
     Ok(())
 }

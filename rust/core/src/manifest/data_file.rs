@@ -29,6 +29,17 @@ impl DataFile {
         self.size.filter(|_| self.version != FileVersion::Legacy)
     }
 
+    /// The file without its values of some fields, which are not looked at any more; `None` if it has no others.
+    pub fn without(&self, is_replaced: impl Fn(&FieldId) -> bool) -> Option<Self> {
+        if !self.fields.iter().any(&is_replaced) {
+            return Some(self.clone());
+        }
+        let keep = |id: &FieldId| if is_replaced(id) { FieldId::TOMBSTONE } else { *id };
+        let fields: Arc<[FieldId]> = self.fields.iter().map(keep).collect();
+        let any = fields.iter().any(|id| *id != FieldId::TOMBSTONE);
+        any.then(|| Self { fields, ..self.clone() })
+    }
+
     /// The column that holds a field; in files of version 0.1, which find their pages by field id, its position among
     /// the fields.
     pub fn column_of(&self, field: FieldId) -> Option<u32> {

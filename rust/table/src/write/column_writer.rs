@@ -12,7 +12,7 @@ use arrow_select::take::take_record_batch;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::lengths::to_u64;
-use pennon_core::manifest::{DataFile, Fragment};
+use pennon_core::manifest::Fragment;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, FieldId, Result};
 use pennon_datafile::check_writable;
@@ -169,21 +169,11 @@ impl ColumnWriter {
         let Self { files, fragments, replaced, schema, .. } = self;
         let written = files.finish(schema)?;
         let with_file = |(mut fragment, new): (Fragment, Fragment)| {
-            fragment.files = fragment.files.iter().filter_map(|file| without(file, &replaced)).collect();
+            fragment.files =
+                fragment.files.iter().filter_map(|file| file.without(|id| replaced.contains(id))).collect();
             fragment.files.extend(new.files);
             fragment
         };
         Ok(fragments.into_iter().zip(written.fragments).map(with_file).collect())
     }
-}
-
-/// A file whose values of some fields are not looked at any more; `None` if it has no others.
-pub(super) fn without(file: &DataFile, replaced: &BTreeSet<FieldId>) -> Option<DataFile> {
-    if !file.fields.iter().any(|id| replaced.contains(id)) {
-        return Some(file.clone());
-    }
-    let keep = |id: &FieldId| if replaced.contains(id) { FieldId::TOMBSTONE } else { *id };
-    let fields: Arc<[FieldId]> = file.fields.iter().map(keep).collect();
-    let any = fields.iter().any(|id| *id != FieldId::TOMBSTONE);
-    any.then(|| DataFile { fields, ..file.clone() })
 }

@@ -116,14 +116,11 @@ mod tests {
     use arrow_array::{Int32Array, RecordBatchIterator};
     use proptest::prelude::*;
 
-    use std::collections::BTreeSet;
-
     use arrow_array::ArrayRef;
     use pennon_core::manifest::DataFile;
     use pennon_core::rows::RowRanges;
 
     use super::super::WriteOptions;
-    use super::super::column_writer::without;
     use super::*;
     use crate::scan::FragmentReader;
     use crate::{Dataset, WriteMode};
@@ -208,12 +205,12 @@ mod tests {
             size: None,
             base_id: None,
         };
-        let replaced: BTreeSet<FieldId> = [FieldId(1), FieldId(3)].into();
-        assert_eq!(without(&file(&[0, 1, 2, 3]), &replaced), Some(file(&[0, -2, 2, -2])));
-        assert_eq!(without(&file(&[1, -2, 3]), &replaced), None);
-        assert_eq!(without(&file(&[1, -3]), &replaced), Some(file(&[-2, -3])));
-        assert_eq!(without(&file(&[2]), &replaced), Some(file(&[2])));
-        assert_eq!(without(&file(&[]), &replaced), Some(file(&[])));
+        let is_replaced = |id: &FieldId| [1, 3].contains(&id.0);
+        assert_eq!(file(&[0, 1, 2, 3]).without(is_replaced), Some(file(&[0, -2, 2, -2])));
+        assert_eq!(file(&[1, -2, 3]).without(is_replaced), None);
+        assert_eq!(file(&[1, -3]).without(is_replaced), Some(file(&[-2, -3])));
+        assert_eq!(file(&[2]).without(is_replaced), Some(file(&[2])));
+        assert_eq!(file(&[]).without(is_replaced), Some(file(&[])));
     }
 
     proptest! {
