@@ -155,20 +155,30 @@ impl Kernel for Blocks<'_> {
                 }
             }
             for (((to, best), panel_of), square) in to.iter_mut().zip(&best).zip(&panel_of).zip(squares) {
-                let mut found = (f32::NEG_INFINITY, u32::MAX);
-                for (lane, (score, panel)) in (0_u32..).zip(best.iter().zip(panel_of)) {
-                    let centroid = panel * PANEL_LANES + lane;
-                    if *score > found.0 || (*score == found.0 && centroid < found.1) {
-                        found = (*score, centroid);
-                    }
-                }
-                let (score, centroid) = found;
+                let (score, centroid) = greatest(best, panel_of);
                 let own = centroids.squares.as_ref().and_then(|squares| squares.get(centroid as usize));
                 let distance = square - 2.0 * score + own.copied().unwrap_or(0.0);
                 *to = Assignment { centroid, distance: distance.max(0.0) };
             }
         }
     }
+}
+
+/// The greatest score of all lanes and its centroid, of equal ones the first.
+#[inline(always)]
+fn greatest(scores: &[f32; PANEL], panel_of: &[u32; PANEL]) -> (f32, u32) {
+    let mut lanes = [f32::NEG_INFINITY; 8];
+    for scores in scores.as_chunks::<8>().0 {
+        for (greatest, score) in lanes.iter_mut().zip(scores) {
+            *greatest = if score > greatest { *score } else { *greatest };
+        }
+    }
+    let score = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let mut centroid = u32::MAX;
+    for (lane, (of_lane, panel)) in (0_u32..).zip(scores.iter().zip(panel_of)) {
+        centroid = centroid.min(if *of_lane == score { panel * PANEL_LANES + lane } else { u32::MAX });
+    }
+    (score, centroid)
 }
 
 /// Eight vectors element by element, less the shift; gives their squared lengths.

@@ -19,6 +19,8 @@ use crate::vector::Metric;
 pub struct ClusterOptions {
     /// Passes over the vectors at most; 1 or more.
     pub max_iterations: u32,
+    /// Vectors for each code of a codebook that are looked at, at most; 1 or more.
+    pub sample_rate: u32,
     /// The same seed gives the same clusters.
     pub seed: u64,
     /// Threads that compute.
@@ -26,9 +28,9 @@ pub struct ClusterOptions {
 }
 
 impl Default for ClusterOptions {
-    /// 50 passes, one thread.
+    /// 50 passes, 256 vectors for each code, one thread.
     fn default() -> Self {
-        Self { max_iterations: 50, seed: 42, threads: 1 }
+        Self { max_iterations: 50, sample_rate: 256, seed: 42, threads: 1 }
     }
 }
 
@@ -70,9 +72,8 @@ pub(super) fn clusters(
     let mut passes = 0..options.max_iterations.max(1);
     let mut step = |pass: u32| progress(pass + 1);
     if part > 0 && part * 4 <= order.len() {
-        let mut chosen: Vec<usize> = order.iter().take(part).copied().collect();
-        chosen.sort_unstable();
-        let of_part = gathered(vectors, &chosen);
+        let chosen = order.into_iter().take(part).collect();
+        let of_part = gathered(vectors, chosen);
         // The last passes are over all vectors.
         let mut first = 0..passes.end - passes.end.div_ceil(4).min(passes.end);
         let view = VectorsView::all(&of_part, vectors.width);
@@ -120,13 +121,14 @@ pub(in crate::vector) fn prepared(centroids: &[f64], width: usize, metric: Metri
     Centroids::of_floats(centroids, width, metric == Metric::Dot)
 }
 
-/// Some vectors in memory of their own.
-fn gathered(vectors: VectorsView<'_>, rows: &[usize]) -> Values {
+/// Some vectors in memory of their own, in the order in which they were.
+pub(super) fn gathered(vectors: VectorsView<'_>, mut rows: Vec<usize>) -> Values {
+    rows.sort_unstable();
     let mut values = Vec::with_capacity(rows.len() * vectors.width);
     match vectors.values {
         Values::F32(_) => {
-            let rows = rows.iter().filter_map(|row| vectors.floats(*row));
-            return Values::F32(rows.flatten().copied().collect::<Vec<f32>>().into());
+            let floats = rows.iter().filter_map(|row| vectors.floats(*row));
+            return Values::F32(floats.flatten().copied().collect::<Vec<f32>>().into());
         }
         Values::U8(_) => {
             let bytes: Vec<u8> = rows.iter().flat_map(|row| vectors.bytes(*row)).copied().collect();
@@ -134,7 +136,7 @@ fn gathered(vectors: VectorsView<'_>, rows: &[usize]) -> Values {
         }
         Values::F64(_) => {
             for row in rows {
-                vectors.for_each(*row, |_, value| values.push(value));
+                vectors.for_each(row, |_, value| values.push(value));
             }
         }
     }

@@ -9,8 +9,9 @@ use pennon_core::{Error, Result};
 use super::super::matrix::{Matrix, Values};
 use super::super::model::matrix;
 use super::super::query::narrowed;
+use super::super::random::Random;
 use super::super::rows::{UsableVectors, VectorsView};
-use super::kmeans::{self, ClusterOptions, clusters};
+use super::kmeans::{self, ClusterOptions, clusters, gathered};
 use crate::vector::Metric;
 
 /// The centroids of so many partitions and the sum of distances to them; of fewer vectors fewer, of none `None`.
@@ -49,8 +50,8 @@ pub fn train_centroids(
 
 /// The codebook of product quantization, in the order of files; `None` for fewer vectors than a sub-vector has codes.
 ///
-/// 256 vectors for each code are a good sample. `progress` gets the number of sub-vectors that are done, and of all;
-/// what it fails with ends the training.
+/// No more vectors are looked at than the options say, chosen at random. `progress` gets the number of sub-vectors that are
+/// done, and of all; what it fails with ends the training.
 ///
 /// Errors: `InvalidInput` for other numbers of bits than 4 and 8, and for sizes that do not fit; those of `progress`.
 pub fn train_codebook(
@@ -96,12 +97,19 @@ pub fn train_codebook(
     if usable.rows.len() < codes {
         return Ok(None);
     }
-    let residuals = residuals(&usable.values, &centroids, metric, options.threads);
+    let most = usize::try_from(options.sample_rate.max(1)).unwrap_or(usize::MAX).saturating_mul(codes);
+    let vectors = VectorsView::all(&usable.values, dimension);
+    let chosen = (most < vectors.len())
+        .then(|| gathered(vectors, Random::new(options.seed).choose(most, vectors.len())));
+    let residuals = residuals(chosen.as_ref().unwrap_or(&usable.values), &centroids, metric, options.threads);
     let width = dimension / count;
+    let all: Vec<usize> = (0..residuals.len() / dimension).collect();
     let mut codebook: Vec<f64> = Vec::with_capacity(codes * dimension);
     for (number, start) in (0_u32..).zip((0..dimension).step_by(width)) {
         progress(number, num_sub_vectors)?;
-        let view = VectorsView { values: &residuals, dimension, start, width };
+        // They are read in many passes, so they shall lie next to each other.
+        let part = gathered(VectorsView { values: &residuals, dimension, start, width }, all.clone());
+        let view = VectorsView::all(&part, width);
         let options = ClusterOptions { seed: options.seed.wrapping_add(start as u64), ..options };
         codebook.extend(clusters(view, codes, Metric::L2, options, &mut |_| Ok(()))?.centroids);
     }

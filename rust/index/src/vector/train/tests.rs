@@ -61,7 +61,7 @@ proptest! {
     fn clusters_are_those_of_the_seed_for_any_threads(seed in any::<u64>(), threads in 2_usize..5) {
         let vectors = random_vectors(&DataType::Float32, 6, 900, seed);
         let train = |threads| {
-            let options = ClusterOptions { max_iterations: 5, seed, threads };
+            let options = ClusterOptions { max_iterations: 5, seed, threads, ..ClusterOptions::default() };
             train_centroids(&vectors, Metric::L2, 5, options, &mut |_, _| Ok(())).unwrap().unwrap()
         };
         prop_assert_eq!(train(1), train(threads));
@@ -82,7 +82,7 @@ fn clusters_that_are_apart_are_found() {
         passes.push((pass, most));
         Ok(())
     };
-    let options = ClusterOptions { max_iterations: 40, seed: 1, threads: 2 };
+    let options = ClusterOptions { max_iterations: 40, seed: 1, threads: 2, ..ClusterOptions::default() };
     let mut best = f64::INFINITY;
     for seed in 0..4 {
         let options = ClusterOptions { seed, ..options };
@@ -95,6 +95,17 @@ fn clusters_that_are_apart_are_found() {
     assert!(best < 1600.0, "{best}");
     assert!(passes.iter().all(|(pass, most)| (1..=40).contains(pass) && *most == 40));
     assert_eq!(passes.first(), Some(&(1, 40)));
+}
+
+#[test]
+fn a_codebook_of_no_more_vectors_than_asked_for() {
+    let vectors = random_vectors(&DataType::Float32, 4, 3000, 6);
+    let zero = lists(&DataType::Float32, 4, vec![Some(0.0); 4], None);
+    let options = ClusterOptions { sample_rate: 1, ..ClusterOptions::default() };
+    let found = train_codebook(&vectors, Metric::L2, &zero, (4, 2), options, &mut |_, _| Ok(())).unwrap();
+    // 16 vectors for as many codes, so each code is a part of one of them.
+    let parts: Vec<[f32; 2]> = floats(&vectors).as_chunks::<2>().0.to_vec();
+    assert!(floats(&found.unwrap()).as_chunks::<2>().0.iter().all(|code| parts.contains(code)));
 }
 
 #[test]

@@ -89,7 +89,8 @@ pub(super) async fn train(
     let (element, parameters) = (source.element.clone(), parameters.clone());
     let (model, heard) = blocking_counted(move |counter| {
         let threads = processors();
-        let options = ClusterOptions { max_iterations: parameters.max_iterations, seed, threads };
+        let (max_iterations, sample_rate) = (parameters.max_iterations, parameters.sample_rate);
+        let options = ClusterOptions { max_iterations, sample_rate, seed, threads };
         let train = Training { sample, metric, options, counter };
         train.model(kind, &element, partitions, &parameters)
     })
