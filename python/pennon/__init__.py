@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pennon._compatibility import explain_absent_modules as _explain_absent_modules
 from pennon._lazy import attach as _attach
 from pennon._logging import set_up as _set_up_logging
+from pennon._native_loading import set_up as _set_up_native_loading
 from pennon.processors import set_up as _set_up_processors
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ _attach(
     ],
 )
 _explain_absent_modules()
+_set_up_native_loading()
 try:
     _set_up_logging()
     _set_up_processors()

@@ -212,3 +212,28 @@ for thread in threads:
 print(sorted(found))
 """
     assert run(program) == str(sorted(value.__name__ for value in pair))
+
+
+@pytest.mark.parametrize("first", ["pennon.Session()", "import pennon.dataset", "pennon.errors.StoreError"])
+def test_threads_that_end(first: str) -> None:
+    """Threads that use the package first, and end; later ones get their ids."""
+    program = f"""
+import sys, threading
+import pennon
+def work():
+    {first}
+    import pyarrow as pa
+    table = pennon.write_dataset(pa.table({{"a": range(1000)}}), "memory://t", mode="overwrite")
+    assert table.count_rows("a < 10") == 10
+for _ in range(8):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print("done", len(threading.enumerate()))
+"""
+    assert run(program) == "done 2"
+
+
+def test_the_main_thread_needs_no_other() -> None:
+    program = "import pennon, threading; pennon.Session(); print(len(threading.enumerate()))"
+    assert run(program) == "1"
