@@ -358,3 +358,20 @@ def test_no_cosine_distance_is_negative(tmp_path: Path) -> None:
             nearest = {"column": "v", "q": vectors[row], "k": 1, "metric": "cosine", "distance_range": (0.0, None)}
             (found,) = table.to_table(columns=["id"], nearest=nearest).to_pylist()
             assert 0 <= found["_distance"] < 1e-6
+
+
+def test_columns_with_the_names_of_what_is_found_are_hidden(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(40), pa.float32()), 4)
+    data = pa.table({"v": vectors, "_distance": range(100, 110), "query_index": range(200, 210)})
+    table = pennon.write_dataset(data, tmp_path / "t")
+    one = {"column": "v", "q": [0.0] * 4, "k": 2}
+    found = table.to_table(nearest=one)
+    assert found.column_names == ["v", "query_index", "_distance"]
+    assert found["_distance"].to_pylist() == [14.0, 126.0]
+    assert table.to_table(columns=["_distance"], nearest=one)["_distance"].to_pylist() == [14.0, 126.0]
+    assert table.to_table(columns={"d": "_distance + 1"}, nearest=one)["d"].to_pylist() == [15.0, 127.0]
+    assert table.to_table(filter="_distance < 50", nearest=one).num_rows == 1
+    assert table.to_table(filter="_distance < 102", nearest=one, prefilter=True).num_rows == 2
+    several = table.to_table(nearest={**one, "q": [[0.0] * 4, [4.0] * 4]})
+    assert several.column_names == ["query_index", "v", "_distance"]
+    assert several["query_index"].to_pylist() == [0, 0, 1, 1]

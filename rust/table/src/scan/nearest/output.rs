@@ -59,9 +59,12 @@ impl NearestOutput {
         let table = &*options.blobs.apply(&snapshot.manifest.schema);
         let visible = with_distance(&visible_schema(table));
         let mut named: Vec<(String, Column)> = Vec::new();
+        // What a search finds hides columns of the table of that name.
+        let of_table = |name: &&String| *name != DISTANCE && !(is_batch && *name == QUERY_INDEX);
         let taken = match &options.columns {
             None => {
-                let names: Vec<String> = table.fields.iter().map(|field| field.name.clone()).collect();
+                let names = table.fields.iter().map(|field| &field.name).filter(of_table);
+                let names: Vec<String> = names.cloned().collect();
                 named.extend(names.iter().map(|name| (name.clone(), Column::Taken(name.clone()))));
                 Projection::Names(names)
             }
@@ -71,7 +74,6 @@ impl NearestOutput {
                     QUERY_INDEX if is_batch => (name.clone(), Column::QueryIndex),
                     _ => (name.clone(), Column::Taken(name.clone())),
                 }));
-                let of_table = |name: &&String| *name != DISTANCE && !(is_batch && *name == QUERY_INDEX);
                 Projection::Names(names.iter().filter(of_table).cloned().collect())
             }
             Some(Projection::Expressions(list)) => {
@@ -100,8 +102,10 @@ impl NearestOutput {
             [(options.with_row_id, System::RowId), (options.with_row_address, System::RowAddress)]
         {
             let name = system.name().to_owned();
-            if wanted && !named.iter().any(|(known, _)| *known == name) {
-                named.push((name.clone(), Column::Taken(name)));
+            if wanted {
+                let at = named.iter().position(|(known, _)| *known == name);
+                let column = at.map(|at| named.remove(at));
+                named.push(column.unwrap_or_else(|| (name.clone(), Column::Taken(name))));
             }
         }
         for (at, (name, _)) in named.iter().enumerate() {
@@ -214,10 +218,10 @@ fn distance_field() -> ArrowField {
     ArrowField::new(DISTANCE, DataType::Float32, true)
 }
 
-/// The same columns and the distance.
+/// The same columns and the distance, which hides one of its name.
 fn with_distance(schema: &ArrowSchema) -> ArrowSchema {
-    let fields = schema.fields().iter().map(Arc::clone).chain([Arc::new(distance_field())]);
-    ArrowSchema::new(fields.collect::<Vec<_>>())
+    let others = schema.fields().iter().filter(|field| field.name() != DISTANCE).map(Arc::clone);
+    ArrowSchema::new(others.chain([Arc::new(distance_field())]).collect::<Vec<_>>())
 }
 
 fn addresses(rows: &[FoundRow]) -> TakeRows {
