@@ -350,6 +350,67 @@ def test_symbols_expand_eightfold(tmp_path: Path) -> None:
     assert run(READ_FILE, forged(tmp_path / "a.lance", "texts", page, ROWS), most=LITTLE) == {"found": ROWS}
 
 
+LONG = b"x" * 100_000
+LONG_ROWS = 2**30
+SMALLEST_SPACE = 2 << 30
+BATCHES = "sum(batch.num_rows for batch, _ in zip({}.to_batches(), range(3)))"
+
+
+def long_text(path: Path) -> Path:
+    """A hundred thousand bytes that are the value of all rows."""
+    return forged(path, "texts", forge_pages.constant_text(len(LONG), LONG), LONG_ROWS)
+
+
+def long_text_of_table(uri: str) -> str:
+    lance.write_dataset(pa.table({"a": ["1", "2"]}), uri, data_storage_version="2.2")
+    (path,) = Path(uri, "data").iterdir()
+    file = ForgedFile(path)
+    file.replace(0, *forge_pages.constant_text(len(LONG), LONG), LONG_ROWS)
+    file.write(LONG_ROWS)
+
+    def rows(fragment: forge.Message) -> forge.Message:
+        # Without the size of the file.
+        data_file = forge.without(forge.parse(forge.get(fragment, 2)), 6)
+        return [*forge.without(fragment, 2, 4), forge.text(2, forge.encode(data_file)), forge.number(4, LONG_ROWS)]
+
+    forge.forge_fragments(uri, rows)
+    return uri
+
+
+def test_batches_of_a_long_text_of_many_rows(uri: str, tmp_path: Path) -> None:
+    """They cost what a batch has, however many rows the page has."""
+    of_file = BATCHES.format("pennon.file.LanceFileReader(argument).read_all(batch_size=128)")
+    assert run(of_file, long_text(tmp_path / "a.lance")) == {"found": 3 * 128}
+    of_table = BATCHES.format("pennon.dataset(argument)")
+    assert isinstance(run(of_table, long_text_of_table(uri)).get("found"), int)
+    taken = "pennon.dataset(argument).take([0, 2**29, 2**30 - 1]).num_rows"
+    assert run(taken, uri, most=LITTLE) == {"found": 3}
+
+
+def test_a_long_text_of_many_rows_ends_at_the_memory(uri: str, tmp_path: Path) -> None:
+    for call, argument in (
+        (READ_FILE, long_text(tmp_path / "a.lance")),
+        ("pennon.dataset(argument).to_table().num_rows", long_text_of_table(uri)),
+    ):
+        outcome = run(call, argument, SMALLEST_SPACE)
+        assert outcome.get("error") == "CorruptError", outcome
+        assert "bytes would be needed for the values" in str(outcome["text"])
+
+
+def test_few_values_with_levels_are_read_in_few_batches(uri: str) -> None:
+    """The levels of a page count once, not for every row."""
+    rows = 50_000
+    for column in (
+        pa.array([None if row % 3 else "a text" for row in range(rows)]),
+        pa.array([["a text"] * (row % 3) for row in range(rows)]),
+    ):
+        data = pa.table({"a": column})
+        lance.write_dataset(data, uri, mode="overwrite", data_storage_version="2.2")
+        batches = list(pennon.dataset(uri).to_batches())
+        assert pa.Table.from_batches(batches) == data
+        assert len(batches) < 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "page", "rows"),

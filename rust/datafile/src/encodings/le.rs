@@ -26,7 +26,17 @@ pub(crate) fn check_allocation(bytes: usize) -> Result<()> {
     if bytes <= SMALL || Vec::<u8>::new().try_reserve_exact(bytes).is_ok() {
         return Ok(());
     }
-    Err(Error::corrupt(format!("{bytes} bytes would be needed for the values")))
+    Err(too_large(bytes))
+}
+
+/// Makes room for more values. Errors: as [`check_allocation`].
+pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
+    values.try_reserve(more).map_err(|_| too_large(more.saturating_mul(size_of::<T>())))
+}
+
+/// The error of values that memory has no room for.
+pub(crate) fn too_large(bytes: usize) -> Error {
+    Error::corrupt(format!("{bytes} bytes would be needed for the values"))
 }
 
 /// An unsigned integer on disk and in memory.

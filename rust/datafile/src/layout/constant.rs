@@ -16,7 +16,7 @@ use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
 use super::{Output, VisibleCounter, decode_levels, level_buffer, level_codec};
-use crate::encodings::le::{Number, bytes_at, check_allocation, number_at, to_usize};
+use crate::encodings::le::{Number, bytes_at, check_allocation, number_at, to_usize, too_large};
 use crate::repdef;
 use crate::values::{Data, Leaf, Physical};
 
@@ -195,8 +195,17 @@ fn check_value(leaf: &Leaf, value: Vec<u8>) -> Result<Vec<u8>> {
     Ok(value)
 }
 
+/// Values of more bytes are refused unless they leave [`SPARE`] bytes of memory.
+const LARGE: usize = 1 << 20;
+/// What decoding and its callers allocate meanwhile, without looking whether there is memory.
+const SPARE: usize = 128 << 20;
+
 fn append_value(leaf: &Leaf, value: &[u8], n: usize, out: &mut Data) -> Result<()> {
-    check_allocation(n.saturating_mul(value.len()))?;
+    let bytes = n.saturating_mul(value.len());
+    if bytes > LARGE {
+        // The size of the file does not bound this: memory ends here, with an error, not at what is allocated next.
+        check_allocation(bytes.saturating_add(SPARE)).map_err(|_| too_large(bytes))?;
+    }
     match out {
         Data::None => {}
         Data::Bits(bits) if leaf.dimensions.is_empty() => {
@@ -212,16 +221,8 @@ fn append_value(leaf: &Leaf, value: &[u8], n: usize, out: &mut Data) -> Result<(
                 bytes.extend_from_slice(value);
             }
         }
-        Data::Variable32(strings) => {
-            for _ in 0..n {
-                strings.append(value)?;
-            }
-        }
-        Data::Variable64(strings) => {
-            for _ in 0..n {
-                strings.append(value)?;
-            }
-        }
+        Data::Variable32(strings) => strings.append_n(value, n)?,
+        Data::Variable64(strings) => strings.append_n(value, n)?,
         Data::Packed(_) => return Err(Error::internal("a constant packed struct")),
     }
     Ok(())

@@ -5,7 +5,7 @@ use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, MutableBuffer, i256};
 use pennon_core::{Error, Result};
 
 use super::{Physical, Values};
-use crate::encodings::le::{Number, check_allocation};
+use crate::encodings::le::{Number, check_allocation, reserve};
 
 /// Buffers that grow with each page.
 #[derive(Debug)]
@@ -68,6 +68,19 @@ impl<O: OffsetSizeTrait> Strings<O> {
         })
     }
 
+    /// Appends a value so many times.
+    pub(crate) fn append_n(&mut self, value: &[u8], n: usize) -> Result<()> {
+        let total = n.saturating_mul(value.len());
+        self.check_end(self.bytes.len().saturating_add(total))?;
+        reserve(&mut self.bytes, total)?;
+        reserve(&mut self.offsets, n)?;
+        for _ in 0..n {
+            self.bytes.extend_from_slice(value);
+            self.offsets.push(O::usize_as(self.bytes.len()));
+        }
+        Ok(())
+    }
+
     /// Appends one value, whose bytes the closure appends.
     pub(crate) fn append_with(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         put(&mut self.bytes)?;
@@ -93,8 +106,8 @@ impl<O: OffsetSizeTrait> Strings<O> {
         };
         let total: usize = indices.iter().map(len).sum();
         self.check_end(self.bytes.len().saturating_add(total))?;
-        check_allocation(total)?;
         let start = self.bytes.len();
+        reserve(&mut self.bytes, total.saturating_add(SLACK))?;
         self.bytes.resize(start + total + SLACK, 0);
         self.offsets.reserve(indices.len());
         let target = self.bytes.get_mut(start..).unwrap_or_default();
@@ -151,13 +164,11 @@ impl Data {
 
     /// Makes room for value bytes of strings; the size of other forms is known from the start.
     pub(crate) fn reserve_bytes(&mut self, len: usize) -> Result<()> {
-        check_allocation(len)?;
         match self {
-            Self::Variable32(s) => s.bytes.reserve(len),
-            Self::Variable64(s) => s.bytes.reserve(len),
-            _ => {}
+            Self::Variable32(s) => reserve(&mut s.bytes, len),
+            Self::Variable64(s) => reserve(&mut s.bytes, len),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Appends zero, false or empty items, not of packed structs.

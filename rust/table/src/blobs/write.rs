@@ -145,7 +145,7 @@ enum Given<'a> {
 }
 
 impl BlobWriter {
-    /// For a data file of that name. Does nothing yet.
+    /// For a data file with that path in the store. Does nothing yet.
     pub(crate) fn new(
         store: Arc<Store>,
         data_file: &str,
@@ -297,7 +297,7 @@ impl BlobWriter {
     }
 
     fn path(&self, id: u32) -> String {
-        format!("data/{}", naming::blob_file_path(&self.data_file, id))
+        naming::blob_file_path(&self.data_file, id)
     }
 
     fn begin(&self, id: u32) -> Result<Pack> {

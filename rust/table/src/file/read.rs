@@ -23,6 +23,8 @@ use crate::store::{StorageOptions, Store};
 const UNIT_BYTES: u64 = 4 << 20;
 /// Rows of a unit, at most, unless a batch alone has more.
 const UNIT_ROWS: u64 = 64 << 10;
+/// Bytes of a unit in memory, about, unless a batch alone has more: one value may stand for many rows.
+const UNIT_MEMORY: u64 = 64 << 20;
 
 /// Which rows of a file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +156,10 @@ impl DataFileReader {
         if batch_size == 0 {
             return Err(Error::invalid_input("batch_size is 0, expected at least 1"));
         }
-        let units = self.units(rows, batch_size as u64)?;
+        let mut units = Vec::new();
+        for unit in self.units(rows, batch_size as u64)? {
+            self.push_parts(unit, batch_size as u64, &mut units)?;
+        }
         let cores = processors();
         let this = self.clone();
         let read = move |unit: RowRanges| {
@@ -201,6 +206,19 @@ impl DataFileReader {
             }
         };
         Ok(RowRanges::from(range).split_by(unit).collect())
+    }
+
+    /// The parts of a unit that memory has room for.
+    fn push_parts(&self, unit: RowRanges, batch_size: u64, parts: &mut Vec<RowRanges>) -> Result<()> {
+        let fields: Vec<&Field> = self.fields.iter().collect();
+        let bytes = self.reader.bytes_in_memory(&fields, &self.columns, &unit)?;
+        if bytes <= UNIT_MEMORY {
+            parts.push(unit);
+            return Ok(());
+        }
+        let batch_bytes = (bytes / unit.count().max(1)).saturating_mul(batch_size).max(1);
+        parts.extend(unit.split_by((UNIT_MEMORY / batch_bytes).max(1).saturating_mul(batch_size)));
+        Ok(())
     }
 
     fn read(&self, rows: &RowRanges, batch_size: usize) -> Result<Vec<RecordBatch>> {

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use pennon_core::file::FileVersion;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::{Evolved, Field, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result};
 use tracing::instrument;
 
+use crate::blobs::write as blobs;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
-use crate::write::BatchReader;
 use crate::write::columns::{self, ColumnFiles};
+use crate::write::{BatchReader, fragments};
 
 /// Where the values of new columns come from.
 pub enum NewColumns {
@@ -95,9 +97,14 @@ impl Dataset {
 
 impl Dataset {
     /// The schema with new columns, and these alone. Errors: `AlreadyExists` and `SchemaMismatch` for columns that are
-    /// there, `InvalidInput` for names that cannot be.
+    /// there, `InvalidInput` for names that cannot be, `Unsupported` for blobs that new files of the table cannot hold.
     pub(crate) fn with_new_columns(&self, new: &arrow_schema::Schema) -> Result<Evolved> {
-        self.schema().with_columns(&Schema::from_arrow(new)?, self.manifest().next_field_id())
+        // Files of version 0.1 have columns only that are null.
+        let version = self.manifest().version_of_new_files().unwrap_or(FileVersion::Legacy);
+        let new = fragments::schema_of(new, version)?;
+        let evolved = self.schema().with_columns(&new, self.manifest().next_field_id())?;
+        blobs::stored_schema(&evolved.added, version)?;
+        Ok(evolved)
     }
 
     /// As [`Self::with_new_columns`], of columns that expressions compute.

@@ -90,9 +90,7 @@ impl Dataset {
                 both.name()
             )));
         }
-        let evolved =
-            self.schema().with_columns(&Schema::from_arrow(&new)?, self.manifest().next_field_id())?;
-        let Evolved { schema, added } = evolved;
+        let Evolved { schema, added } = self.with_new_columns(&new)?;
         let lookup = crate::runtime::blocking(move || Lookup::new(data, at, &others, Arc::new(new))).await?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| lookup.rows_for(batch?.column(0))));

@@ -204,14 +204,12 @@ impl FragmentWriter {
         let (store, path_in_store, base_id) = self.placement.next(self.begun, &path)?;
         self.begun += 1;
         let has_blobs = self.schema.fields.iter().any(Field::has_blob_v2);
-        if has_blobs && base_id.is_some() {
-            return Err(Error::unsupported("Blob v2 (lance.blob.v2) cannot be written to base paths yet"));
-        }
         let sink = store.sink(&path_in_store, self.limits.durability)?;
         let mut schema = self.stored.clone();
         schema.fields.extend_from_slice(more);
         let writer = FileWriter::try_new(sink, schema, self.limits.options)?;
-        let blob_writer = || BlobWriter::new(store, &path, self.limits.blobs, self.limits.durability);
+        let blob_writer =
+            || BlobWriter::new(store, &path_in_store, self.limits.blobs, self.limits.durability);
         let blobs = has_blobs.then(blob_writer);
         self.current = Some(Current { path, base_id, writer, blobs });
         Ok(())

@@ -6,7 +6,8 @@
 //! | columns | the assigned columns of all rows of the fragments with a match | not change these fragments |
 //!
 //! Columns are chosen if more than half of the rows of those fragments match, rows would take at least twice the bytes,
-//! and that saves enough to keep others from changing these fragments.
+//! and that saves enough to keep others from changing these fragments. Columns with blobs are not chosen: their bytes are
+//! not known before they are read.
 
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Field;
@@ -42,23 +43,20 @@ impl Cost {
     }
 }
 
-/// Errors: `Unsupported`, why these columns of a fragment cannot be rewritten.
-pub(super) fn check_columns(fragment: &Fragment, assigned: &[Field]) -> Result<()> {
-    let why = if !fragment.overlays.is_empty() {
-        "it has overlays"
-    } else if assigned.iter().any(is_blob) {
-        "blobs are among them"
-    } else {
+/// Errors: `Unsupported`, why columns of a fragment cannot be rewritten.
+pub(super) fn check_columns(fragment: &Fragment) -> Result<()> {
+    if fragment.overlays.is_empty() {
         return Ok(());
-    };
+    }
     Err(Error::unsupported(format!(
-        "Columns of fragment {} cannot be rewritten, rows can: {why}",
+        "Columns of fragment {} cannot be rewritten, rows can: it has overlays",
         fragment.id
     )))
 }
 
-fn is_blob(field: &Field) -> bool {
-    field.is_legacy_blob() || field.has_blob_v2() || field.children.iter().any(is_blob)
+/// Whether there are blobs in a field or below it.
+pub(super) fn has_blobs(field: &Field) -> bool {
+    field.is_legacy_blob() || field.is_blob_v2() || field.children.iter().any(has_blobs)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 use tracing::instrument;
 
 use super::assign::Assignments;
-use super::given::{Given, ROW_ID};
+use super::given::{Given, ROW_ADDRESS, ROW_ID};
 use super::{choose, in_place};
 use crate::batches::concat_batches;
 use crate::dataset::Dataset;
@@ -73,8 +73,9 @@ impl Dataset {
         let fragments = ids.iter().map(find).collect::<Result<Vec<_>>>()?;
         let options = ScanOptions {
             columns: Some(Projection::Names(vec![left_on.to_owned()])),
-            with_row_id: true,
-            with_row_address: true,
+            // The key comes first, also if it is one of them.
+            with_row_id: left_on != ROW_ID,
+            with_row_address: left_on != ROW_ADDRESS,
             fragments: Some(ids.iter().map(|id| (*id).into()).collect()),
             json: JsonHandling::Stored,
             ..ScanOptions::default()
@@ -111,9 +112,8 @@ impl Dataset {
             return Ok((None, rows));
         }
         let assignments = Assignments::of_rows(self.snapshot(), Arc::new(given))?;
-        let assigned: Vec<_> = assignments.fields().cloned().collect();
-        let changed = fragments.iter().filter(|fragment| rows.contains_key(&fragment.id));
-        changed.into_iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned))?;
+        let mut changed = fragments.iter().filter(|fragment| rows.contains_key(&fragment.id));
+        changed.try_for_each(|fragment| choose::check_columns(fragment))?;
         // Who commits it, and as which version, is not known.
         let written =
             in_place::write(self.snapshot(), rows.clone(), assignments, None, None, self.durability());
@@ -130,7 +130,7 @@ fn matches(lookup: &Lookup, keys: columns::Values) -> Result<(Given, RowsByFragm
             let column = batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt64Type>());
             column.cloned().ok_or_else(|| Error::internal(format!("column {name} was not read")))
         };
-        let (row_ids, row_addresses) = (unsigned(ROW_ID)?, unsigned("_rowaddr")?);
+        let (row_ids, row_addresses) = (unsigned(ROW_ID)?, unsigned(ROW_ADDRESS)?);
         let mut matched = Vec::new();
         let rows = row_ids.values().iter().zip(row_addresses.values());
         for (position, (id, address)) in lookup.find(batch.column(0))?.into_iter().zip(rows) {

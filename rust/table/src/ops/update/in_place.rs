@@ -16,6 +16,7 @@ use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::assign::{self, Assignments};
+use super::choose;
 use crate::batches::interleave_arrays;
 use crate::expr;
 use crate::scan::{FragmentReader, Input};
@@ -27,6 +28,8 @@ use crate::write::moved::{self, Staged};
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
+/// Rows of a batch with blobs, whose size is not known before they are read.
+const BLOB_ROWS: u64 = 64;
 
 /// Writes the files; `in_place` and `file_version`: see [`ColumnFiles`].
 ///
@@ -44,6 +47,7 @@ pub(super) async fn write(
     let fields: Vec<_> = assignments.fields().cloned().collect();
     let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
     let modified = moved::with_members(&fields);
+    let batch_rows = if fields.iter().any(choose::has_blobs) { BLOB_ROWS } else { BATCH_ROWS };
     let values = NewColumns {
         snapshot: Arc::clone(snapshot),
         old: Input::of(snapshot, &names)?,
@@ -51,6 +55,7 @@ pub(super) async fn write(
         assignments,
         fragments: rows.into_iter().map(|(id, rows)| (id, rows.ranges().collect())).collect(),
         current: None,
+        batch_rows,
     };
     let schema = Schema { fields, metadata: snapshot.manifest.schema.metadata.clone() };
     let columns =
@@ -85,6 +90,7 @@ struct NewColumns {
     /// Fragments to come, each with the rows that match.
     fragments: VecDeque<(FragmentId, RowRanges)>,
     current: Option<Current>,
+    batch_rows: u64,
 }
 
 struct Current {
@@ -118,7 +124,7 @@ impl NewColumns {
             let before = self.snapshot.manifest.fragments.rows_before(id);
             let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), before);
             let live = reader.live_ranges(&(0..fragment.live_rows()))?;
-            let pieces = Box::new(live.split_by(BATCH_ROWS));
+            let pieces = Box::new(live.split_by(self.batch_rows));
             self.current = Some(Current { reader, matched, pieces });
         }
     }

@@ -215,12 +215,13 @@ impl Dataset {
         let assigned: Vec<Field> = assignments.fields().cloned().collect();
         let manifest = self.manifest();
         let fragments: Vec<_> = rows.keys().filter_map(|id| manifest.fragment(*id)).collect();
-        let fits = || fragments.iter().try_for_each(|fragment| choose::check_columns(fragment, &assigned));
+        let fits = || fragments.iter().try_for_each(|fragment| choose::check_columns(fragment));
         match options.mode {
             Some(UpdateMode::RewriteColumns) => fits().map(|()| UpdateMode::RewriteColumns),
             Some(UpdateMode::RewriteRows) => Ok(UpdateMode::RewriteRows),
             // A change of columns in place cannot be committed with new ones.
             None if self.uncommitted_columns().is_some() => Ok(UpdateMode::RewriteRows),
+            None if assigned.iter().any(choose::has_blobs) => Ok(UpdateMode::RewriteRows),
             None => {
                 let bytes = |fields: &[Field]| scan::bytes_per_row(&fragments, fields);
                 let cost = Cost {
