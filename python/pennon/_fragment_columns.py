@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import pyarrow as pa
 
 from pennon import _native
+from pennon._exact_casts import checked
 from pennon._fragment_rows import FragmentRows
 from pennon._input import to_reader
 from pennon.errors import InvalidInputError
@@ -85,7 +86,9 @@ class FragmentColumns(FragmentRows):
         Parameters
         ----------
         data_obj
-            The new values and the keys. If several rows have the same key the last one counts.
+            The new values and the keys. If several rows have the same key the last one counts. They are cast to the
+            types of the table, unless that would change a value, as in
+            [update_rows][pennon.LanceDataset.update_rows].
         left_on
             The key in this fragment, which may be `_rowid` or `_rowaddr`.
         right_on
@@ -117,7 +120,7 @@ class FragmentColumns(FragmentRows):
         >>> pennon.LanceDataset.commit(table, update, read_version=1).to_table().to_pylist()
         [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'Y'}]
         """
-        reader, key = to_reader(data_obj, schema), right_on or left_on
+        reader, key = checked(to_reader(data_obj, schema), self._dataset._native.schema), right_on or left_on
         for name in ("_rowid", "_rowaddr"):
             if name in reader.schema.names and name != key:
                 raise InvalidInputError(f"The metadata column {name} cannot be updated")

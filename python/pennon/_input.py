@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 
+from pennon._python_values import columns_to_table, frame_to_table, rows_to_table
 from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
 
@@ -23,6 +24,11 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         pydantic, a dict of lists, or an iterable of record batches.
     schema
         Schema of the data, if it has none of its own; the batches of an iterable are cast to it.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        A type of the schema would change a value of Python: of numbers only floats are rounded.
 
     Examples
     --------
@@ -41,7 +47,7 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         return data.to_reader()
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc"):
         # Leaves out the index, as the reference does when it is a plain range.
-        return pa.Table.from_pandas(data, schema=schema).to_reader()
+        return frame_to_table(data, schema).to_reader()
     if type(data).__module__.partition(".")[0] == "polars" and hasattr(data, "to_arrow"):
         # Its stream has views of text, which would be stored as another type than the reference stores.
         return data.to_arrow().to_reader()
@@ -50,11 +56,11 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     if hasattr(data, "__arrow_c_array__"):
         return to_reader(pa.record_batch(data))
     if isinstance(data, dict):
-        return pa.Table.from_pydict(data, schema=schema).to_reader()
+        return columns_to_table(data, schema).to_reader()
     if isinstance(data, list) and (not data or isinstance(data[0], dict)):
         if not data and schema is None:
             raise InvalidInputError("Must provide schema to write an empty list")
-        return pa.Table.from_pylist(data, schema=schema).to_reader()
+        return rows_to_table(data, schema).to_reader()
     if "pydantic" in sys.modules:
         from pennon.pydantic import is_models, models_to_table
 

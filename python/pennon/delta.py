@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
+from pennon._options import checked_number
 from pennon._render import panel
 from pennon._table import commits, history
 from pennon.errors import InvalidInputError
@@ -60,12 +61,12 @@ class DatasetDelta:
         cls, dataset: Table, compared_against: int | None, begin: int | None, end: int | None
     ) -> DatasetDelta:
         if compared_against is not None:
-            begin, end = sorted((compared_against, dataset._native.version))
+            begin, end = sorted((checked_number("compared_against", compared_against), dataset._native.version))
         elif begin is None and end is None:
             raise InvalidInputError("Must specify either compared_against or both begin_version and end_version")
         if begin is None or end is None:
             raise InvalidInputError("Must specify both begin_version and end_version")
-        return cls(dataset, begin, end)
+        return cls(dataset, checked_number("begin_version", begin), checked_number("end_version", end))
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
         """Rows of the end version that were created in the window, with `_rowid` and both versions.

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pennon._compatibility import explain_absent_names
 from pennon._optional import require
+from pennon._python_values import rows_to_table
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def models_to_table(data: Any, model: type[BaseModel] | None = None, schema: pa.
         if type(item) is not expected:
             raise InvalidTypeError(f"data[{at}] must be of the class {expected} exactly, found {type(item)}")
     rows = [_plain(item.model_dump()) for item in data]
-    return pa.Table.from_pylist(rows, schema=pydantic_to_schema(expected) if schema is None else schema)
+    return rows_to_table(rows, pydantic_to_schema(expected) if schema is None else schema)
 
 
 def checked_model(model_class: Any, data: Any) -> type[BaseModel]:

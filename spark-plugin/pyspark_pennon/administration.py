@@ -335,18 +335,21 @@ class AdministrationMethods(TableHandle):
         row = (done.old_versions, removed, done.data_files_removed, done.bytes_removed, done.failed_deletes)
         return self._frame([row], _VACUUMED)
 
-    def verify(self, *, data: bool = False, leftovers: bool = False) -> DataFrame:
+    def verify(self, *, data: bool = False, leftovers: bool = False, all_versions: bool = False) -> DataFrame:
         """Look for damage, in all versions and down to the rows of the newest.
 
-        Runs on the driver; the pages of data files are decoded by Spark tasks. If no row has the severity `error`,
-        nothing is wrong.
+        Runs on the driver; the pages of the data files of the newest version are decoded by Spark tasks. If no row
+        has the severity `error`, nothing is wrong.
 
         Parameters
         ----------
         data
-            Also check the pages of the data files.
+            Also check the pages of the data files of the newest version.
         leftovers
             Also count the files that no version needs. They do no harm.
+        all_versions
+            With `data`, read the files of all versions, as [verify][pennon.verify] with `data` does: the driver
+            reads the whole table, without tasks.
 
         Returns
         -------
@@ -365,8 +368,10 @@ class AdministrationMethods(TableHandle):
         >>> table.verify(data=True).where("severity = 'error'").count()
         0
         """
+        if all_versions and not data:
+            raise invalid("all_versions was given without data: without data all versions are looked at")
         table = self._open()
-        if data:
+        if data and not all_versions:
             from pennon import jobs
 
             plan = jobs.plan_verify(table, storage_options=stored(self._storage_options))
@@ -377,7 +382,7 @@ class AdministrationMethods(TableHandle):
             )
             report = plan.commit(results).verification
         else:
-            report = table.verify()
+            report = table.verify(data=data)
         if report is None:
             raise internal(f"The verification of {self._uri} gave no report")
         rows: list[tuple[Any, ...]] = [

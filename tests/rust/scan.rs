@@ -315,7 +315,7 @@ async fn columns_are_placed_named_and_computed() {
     assert_eq!(list(with(None)), "id s st");
     assert_eq!(list(with(names(&["st", "st.a", "`st`.b", "_rowid"]))), "st st.a `st`.b _rowid");
     let both = ScanOptions { with_row_id: true, with_row_address: true, ..ScanOptions::default() };
-    assert_eq!(list(ScanOptions { columns: names(&["_rowid", "s"]), ..both.clone() }), "_rowid s _rowaddr");
+    assert_eq!(list(ScanOptions { columns: names(&["_rowid", "s"]), ..both.clone() }), "s _rowid _rowaddr");
     assert_eq!(list(ScanOptions { columns: names(&[]), ..both }), "_rowid _rowaddr");
     for (asked, text) in [
         (&["id", "id"][..], "Duplicate column name: id"),

@@ -475,3 +475,20 @@ def test_verification_by_tasks(spark: SparkSession, dataset: pennon.LanceDataset
     found = table.verify(data=True).collect()
     expected = dataset.verify(data=True).findings
     assert sorted(row.message for row in found) == sorted(fault.message for fault in expected)
+
+
+def test_verification_of_all_versions(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
+    """A file that only an older version has is read by the driver, if it is asked to."""
+    table = LanceTable.forPath(spark, dataset.uri)
+    file = Path(dataset.uri, "data", dataset.get_fragments()[3].metadata.files[0].path)
+    dataset.truncate_table()
+    content = bytearray(file.read_bytes())
+    content[: len(content) // 2] = bytes(len(content) // 2)
+    file.write_bytes(content)
+    assert table.verify(data=True).count() == 0
+    found = table.verify(data=True, all_versions=True).collect()
+    expected = pennon.dataset(dataset.uri).verify(data=True).findings
+    assert found
+    assert [(row.version, row.message) for row in found] == [(fault.version, fault.message) for fault in expected]
+    with pytest.raises(pennon.InvalidInputError, match="all_versions was given without data"):
+        table.verify(all_versions=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from pennon import _native, _readers
+from pennon._exact_casts import check_casts
 from pennon._methods.base import TableMethods
 from pennon._options import strings
 from pennon._table import rows, scans
-from pennon._table.exact_casts import check_casts
 from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 

@@ -15,7 +15,7 @@ def merge_source(
 ) -> pa.Table | pa.RecordBatchReader:
     """A source with the types of the table where Python has others: for no rows, and for row ids as keys."""
     source = _typed_if_empty(source, target)
-    return _with_ids(source) if ROW_ID in on else source
+    return with_ids(source) if ROW_ID in on else source
 
 
 def source_schema(schema: pa.Schema | None, on: Sequence[str]) -> pa.Schema | None:
@@ -43,7 +43,8 @@ def _typed(schema: pa.Schema, target: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _with_ids(source: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+def with_ids(source: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+    """A source whose row ids have their type: integers of Python are int64."""
     if isinstance(source, pa.Table):
         return with_uint64_ids(source)
     schema = with_uint64_ids(source.schema.empty_table()).schema

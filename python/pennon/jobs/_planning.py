@@ -11,6 +11,7 @@ import pyarrow as pa
 from pennon import _native
 from pennon._compaction import option_parts
 from pennon._options import location, strings
+from pennon._table.merge_source import source_schema
 from pennon._table.writing import existing, for_reader, native_options
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
@@ -309,7 +310,8 @@ def plan_merge(
         if options[name] is not None:
             raise InvalidInputError(f"A merge that tasks share cannot have {name}: found {options[name]!r}")
     clauses = ("on", "when_matched", "condition", "insert", "delete_unmatched", "delete_condition", "memory_limit")
-    work = {**{name: options[name] for name in clauses}, "source": columns_of(schema)}
+    columns = source_schema(schema, request["on"])
+    work = {**{name: options[name] for name in clauses}, "source": columns_of(columns)}
     dataset = LanceDataset._wrap(merge._dataset._native)
     return planned(dataset, {"merge": work}, tasks, None, storage_options, durability)
 
@@ -340,7 +342,8 @@ def plan_change_rows(
     - `_change_type` (string, may be left out): `delete`, `update` or `insert`. Without it a row without an address
       is inserted; others are updated if there are columns of the table, else deleted.
     - columns of the table: new values. An update gives all of them; columns that are not there keep their values,
-      and are null in inserted rows.
+      and are null in inserted rows. They are cast to the types of the table, unless that would change a value: see
+      [update_rows][pennon.LanceDataset.update_rows].
 
     Rows that are updated keep their ids. Each row of the table is changed once, by one task.
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from pennon import _native
+from pennon._exact_casts import check_casts, checked
 from pennon._input import to_input, to_reader
+from pennon._table.merge_source import with_ids
 from pennon.errors import InvalidInputError, SchemaMismatchError
 from pennon.jobs._connection import Connection, pinned
 from pennon.udf import BatchUDF, applied
@@ -188,7 +190,9 @@ class ChangeFunction:
                     self._check(task, list(decided))
                 rows = to_reader(decided, self.schema).read_all()
                 self._check(task, rows.column_names)
-                yield from rows.select(self.schema.names).cast(self.schema).to_batches()
+                rows = rows.select(self.schema.names)
+                check_casts(rows, self.schema)
+                yield from rows.cast(self.schema).to_batches()
 
         return pa.RecordBatchReader.from_batches(self.schema, changes())
 
@@ -328,7 +332,8 @@ class Task:
         ------
         pennon.InvalidInputError
             The table at `uri` is another one by now, or rows were given to a task that reads the table. For a merge
-            also what [execute][pennon.MergeInsertBuilder.execute] raises for its rows.
+            also what [execute][pennon.MergeInsertBuilder.execute] raises for its rows; for changes of rows and new
+            values of columns, a value that the type of its column would change.
         pennon.SchemaMismatchError
             The rows have other columns than the job was planned with.
 
@@ -373,7 +378,12 @@ class Task:
         request = self._connection.request(mode="overwrite" if table is None else "append", **file_options)
         native = None if table is None else table._native
         all_rows = is_source and self.kind == "merge"
-        return TaskResult(self._native.write(native, to_input(rows), all_rows, request))
+        given = to_input(rows)
+        if self.kind == "merge":
+            given = with_ids(given)
+        elif native is not None and self.kind in ("change_rows", "update_columns"):
+            given = checked(given, native.schema)
+        return TaskResult(self._native.write(native, given, all_rows, request))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of a task that reads some, as those of scans do. Raises `InvalidInputError` for others.

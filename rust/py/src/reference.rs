@@ -22,7 +22,10 @@ impl<'py> FromPyObject<'_, 'py> for Reference {
             if !error.is_instance_of::<PyTypeError>(value.py()) {
                 return error;
             }
-            PyTypeError::new_err("a version is an int, a tag (str) or a tuple of branch and version")
+            let found = value.get_type().name().map_or_else(|_| "another type".to_owned(), |name| name.to_string());
+            PyTypeError::new_err(format!(
+                "version must be an int, a tag (str) or a tuple of branch and version, found {found} {value:?}"
+            ))
         })
     }
 }

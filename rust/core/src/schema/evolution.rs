@@ -108,6 +108,8 @@ impl Schema {
     pub fn with_alterations(&self, alterations: &[Alteration], next: FieldId) -> Result<Altered> {
         let mut schema = self.clone();
         let mut retyped = BTreeSet::new();
+        // Parts of lists and maps that are cast, and the outermost list or map of each, which is stored again.
+        let mut parts = BTreeMap::new();
         let mut no_longer_nullable = BTreeMap::new();
         for Alteration { path, name, nullable, data_type, extension } in alterations {
             let missing = || Error::invalid_input(format!("Column \"{path}\" does not exist in the dataset"));
@@ -126,15 +128,27 @@ impl Schema {
                 };
             }
             if let Some(data_type) = data_type {
-                if !is_member(&self.fields, before.id) {
-                    return Err(Error::invalid_input(format!(
-                        "Cannot cast column \"{path}\": it is a part of a list or map, which can be cast as a whole"
-                    )));
+                let is_cast = retype(before, after, (data_type, extension), path)?;
+                match list_above(&self.fields, before.id).filter(|list| list.id != before.id) {
+                    Some(list) if is_cast => {
+                        if after.logical_type == LogicalType::Json || list.has_blob_v2() {
+                            return Err(Error::invalid_input(format!(
+                                "Cannot cast column \"{path}\": it is a part of a list or map with JSON or blobs"
+                            )));
+                        }
+                        parts.insert(before.id, list.id);
+                    }
+                    Some(_) => drop(parts.remove(&before.id)),
+                    None if is_cast => drop(retyped.insert(before.id)),
+                    None => drop(retyped.remove(&before.id)),
                 }
-                match retype(before, after, (data_type, extension), path)? {
-                    true => retyped.insert(before.id),
-                    false => retyped.remove(&before.id),
-                };
+            }
+        }
+        for list in parts.into_values() {
+            if let Some(field) = find_mut(&mut schema.fields, list)
+                && retyped.insert(list)
+            {
+                field.children = std::mem::take(&mut field.children).into_iter().map(unassigned).collect();
             }
         }
         check_names(&schema.fields, "")?;
@@ -247,11 +261,17 @@ fn find_mut(fields: &mut [Field], id: FieldId) -> Option<&mut Field> {
     )
 }
 
-/// Whether a field is a column or a member of one, with nothing but structs above it.
-fn is_member(fields: &[Field], id: FieldId) -> bool {
-    fields.iter().any(|field| {
-        field.id == id || (field.logical_type == LogicalType::Struct && is_member(&field.children, id))
-    })
+/// The outermost field on the way down to one, or that itself, that is no struct.
+fn list_above(fields: &[Field], id: FieldId) -> Option<&Field> {
+    let field = fields.iter().find(|field| contains(field, id))?;
+    match field.logical_type == LogicalType::Struct && field.id != id {
+        true => list_above(&field.children, id),
+        false => Some(field),
+    }
+}
+
+fn contains(field: &Field, id: FieldId) -> bool {
+    field.id == id || field.children.iter().any(|child| contains(child, id))
 }
 
 /// Gives a field another type; says whether it has to be stored otherwise.
@@ -475,8 +495,16 @@ mod tests {
         assert_eq!(ids(&altered.evolved.schema), named(&expected));
         assert_eq!(ids(&altered.evolved.added), named(&[("s", 1), ("x", 6), ("l", 7), ("item", 8)]));
         assert_eq!(altered.casts, [(FieldId(6), FieldId(2)), (FieldId(7), FieldId(4))].into());
+        // A list is stored again with its parts.
+        let part = table().with_alterations(&[to("l.item", DataType::Int64)], FieldId(6)).unwrap();
+        assert_eq!(ids(&part.evolved.added), named(&[("l", 6), ("item", 7)]));
+        assert_eq!(part.casts, [(FieldId(6), FieldId(4))].into());
         // The type it has, or has again, is no change.
-        let back = [to("a", DataType::Int8), to("a", DataType::Int64)];
+        let back = ["a", "l.item"]
+            .map(|path| {
+                [DataType::Int8, table().field_by_path(path).unwrap().data_type()].map(|t| to(path, t))
+            })
+            .concat();
         let unchanged = table().with_alterations(&back, FieldId(6)).unwrap();
         assert_eq!((unchanged.evolved.schema, unchanged.casts.len()), (table(), 0));
     }
@@ -490,7 +518,7 @@ mod tests {
         let name = |path: &str, name: &str| Alteration { name: Some(name.to_owned()), ..alter(path) };
         assert_eq!(message(alter("nope")), "Column \"nope\" does not exist in the dataset");
         assert_eq!(message(to("a", DataType::Utf8)), "Cannot cast column \"a\" from Int64 to Utf8");
-        assert!(message(to("l.item", DataType::Int64)).contains("part of a list"));
+        assert_eq!(message(to("l.item", DataType::Utf8)), "Cannot cast column \"l.item\" from Int32 to Utf8");
         assert_eq!(message(name("a", "l")), "Duplicate field name \"l\" in schema");
         assert_eq!(message(name("s.x", "y")), "Duplicate field name \"s.y\" in schema");
         assert!(message(name("a", "b.c")).starts_with("Top level field b.c cannot contain"));

@@ -195,13 +195,14 @@ impl Expression {
         if predicate {
             expr = match_is_boolean(expr).map_err(fail)?;
         }
-        expr = times::in_one_unit(expr, &df_schema).map_err(fail)?;
-        expr = depth::flatten(overflow::unsigned(expr, &df_schema).map_err(fail)?)?;
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&df_schema))
             .with_query_execution_start_time(Some(crate::runtime::utc_now()))
             .build();
-        let simplifier = ExprSimplifier::new(context);
+        let simplifier = ExprSimplifier::new(context.clone());
+        expr = times::choices(expr, &df_schema, &simplifier).map_err(fail)?;
+        expr = times::in_one_unit(expr, &df_schema).map_err(fail)?;
+        expr = depth::flatten(overflow::unsigned(expr, &df_schema).map_err(fail)?)?;
         expr = simplifier.coerce(expr, &df_schema).map_err(fail)?;
         let list = match list {
             Some(list) => match list.column(&expr).map_err(fail)? {
@@ -219,7 +220,7 @@ impl Expression {
             expr = expr.cast_to(data_type, df_schema.as_ref()).map_err(fail)?;
         }
         expr = overflow::fold(expr).map_err(fail)?;
-        expr = lists::simplify(expr, &simplifier).map_err(fail)?;
+        expr = lists::simplify(expr, &simplifier, &context).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
         if let Some((list, column)) = list {
             let Some(with_list) = list.put_back(expr, &column).map_err(fail)? else { return Ok(None) };

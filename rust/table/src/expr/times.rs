@@ -6,6 +6,8 @@
 //! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows. Nanoseconds end in the
 //! year 2262: what lies behind is greater than all of them.
 //!
+//! Functions that choose one of several timestamps, as `coalesce` does, get them in one unit in the same way.
+//!
 //! Times of day: DataFusion compares those of one unit alone, so the coarser ones are cast.
 
 use std::sync::Arc;
@@ -13,11 +15,16 @@ use std::sync::Arc;
 use arrow_schema::{DataType, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::InList;
-use datafusion_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, binary_expr, lit};
+use datafusion_expr::expr::{InList, ScalarFunction};
+use datafusion_expr::{
+    Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, binary_expr, lit, when,
+};
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
 use super::zero::is_comparison;
+
+/// Functions that give one of their arguments.
+const CHOICES: [&str; 3] = ["coalesce", "greatest", "least"];
 
 /// Rewrites comparisons of timestamps with constants in an expression that was coerced and not simplified.
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier) -> Result<Expr> {
@@ -35,7 +42,32 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier
     .map(|t| t.data)
 }
 
-/// Casts times of day in comparisons to the finer one of their units, in an expression that was not coerced.
+/// Gives the timestamps that a function chooses from one unit, in an expression that was not coerced: the coarsest that
+/// holds its columns and constants. Coercion takes nanoseconds for constants, and next to dates. `nullif` is the comparison
+/// that it stands for.
+pub(super) fn choices(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier) -> Result<Expr> {
+    let rewriter = TimestampRewriter { schema, simplifier };
+    expr.transform_up(|node| {
+        let Expr::ScalarFunction(call) = &node else { return Ok(Transformed::no(node)) };
+        let rewritten = match (call.func.name(), call.args.as_slice()) {
+            ("nullif", [value, other]) if rewriter.are_times(value, other) => Some(
+                when(binary_expr(value.clone(), Operator::Eq, other.clone()), lit(ScalarValue::Null))
+                    .otherwise(value.clone())?,
+            ),
+            (name, args) if CHOICES.contains(&name) => {
+                let args = rewriter.in_common_unit(args);
+                args.map(|args| Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&call.func), args)))
+            }
+            _ => None,
+        };
+        let is_rewritten = rewritten.is_some();
+        Ok(Transformed::new(rewritten.unwrap_or(node), is_rewritten, TreeNodeRecursion::Continue))
+    })
+    .map(|t| t.data)
+}
+
+/// Casts times of day in comparisons, and where a function chooses from them, to the finer one of their units, in an
+/// expression that was not coerced.
 pub(super) fn in_one_unit(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let finest = |sides: &[&Expr]| {
         let types = sides.iter().map(|side| side.get_type(schema).ok().filter(is_time_of_day));
@@ -50,6 +82,7 @@ pub(super) fn in_one_unit(expr: Expr, schema: &DFSchema) -> Result<Expr> {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => vec![&**left, right],
             Expr::Between(Between { expr, low, high, .. }) => vec![&**expr, low, high],
             Expr::InList(InList { expr, list, .. }) => std::iter::once(&**expr).chain(list).collect(),
+            Expr::ScalarFunction(call) if CHOICES.contains(&call.func.name()) => call.args.iter().collect(),
             _ => return Ok(Transformed::no(node)),
         };
         match finest(&sides) {
@@ -141,6 +174,46 @@ impl TimestampRewriter<'_> {
         });
         let any = each.reduce(Expr::or)?;
         Some(if node.negated { Expr::Not(Box::new(any)) } else { any })
+    }
+
+    /// Whether values are times, and are compared with times or a text.
+    fn are_times(&self, value: &Expr, other: &Expr) -> bool {
+        let is_time = |expr: &Expr| {
+            expr.get_type(self.schema)
+                .is_ok_and(|t| t.is_temporal() && !matches!(t, DataType::Duration(_) | DataType::Interval(_)))
+        };
+        let is_text = matches!(other, Expr::Literal(text, _) if text.try_as_str().is_some());
+        is_time(value) && (is_time(other) || is_text) && !value.is_volatile()
+    }
+
+    /// The same with constants and dates as timestamps of the unit of the others, or the next one that has all of them.
+    fn in_common_unit(&self, args: &[Expr]) -> Option<Vec<Expr>> {
+        let types = args.iter().map(|arg| arg.get_type(self.schema).ok()).collect::<Option<Vec<_>>>()?;
+        let of_columns = args.iter().zip(&types).filter(|(arg, _)| !is_constant(arg));
+        let timestamps = of_columns.filter_map(|(_, data_type)| match data_type {
+            DataType::Timestamp(unit, zone) => Some((*unit, zone.clone())),
+            _ => None,
+        });
+        let (finest, zone) = timestamps.max_by_key(|(unit, _)| *unit)?;
+        let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond];
+        units.into_iter().filter(|unit| *unit >= finest).find_map(|unit| {
+            let in_unit = |(arg, data_type): (&Expr, &DataType)| match data_type {
+                DataType::Null => Some(arg.clone()),
+                DataType::Date32 if zone.is_none() => {
+                    arg.clone().cast_to(&DataType::Timestamp(unit, None), self.schema).ok()
+                }
+                DataType::Timestamp(_, of_arg) if of_arg.is_some() != zone.is_some() => None,
+                DataType::Timestamp(..) if !is_constant(arg) => Some(arg.clone()),
+                DataType::Timestamp(..) => {
+                    match self.constant(arg, &Widened { column: arg, unit, zone: zone.clone() })? {
+                        Constant::At(value) => Some(Expr::Literal(value, None)),
+                        _ => None,
+                    }
+                }
+                _ => None,
+            };
+            args.iter().zip(&types).map(in_unit).collect()
+        })
     }
 
     fn widened<'a>(&self, expr: &'a Expr) -> Option<Widened<'a>> {

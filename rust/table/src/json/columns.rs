@@ -113,6 +113,40 @@ pub(super) fn field_in(field: &FieldRef, form: Form) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
+/// The field with JSON as text where a type has text, and in its binary form elsewhere: what values of that type are cast
+/// to before they are stored. None if it has something else for JSON.
+pub(super) fn field_like(field: &FieldRef, given: &DataType) -> Option<FieldRef> {
+    use DataType::{
+        FixedSizeList, LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Utf8, Utf8View,
+    };
+    if !has_json(field) {
+        return Some(Arc::clone(field));
+    }
+    let data_type = match (field.data_type(), given) {
+        (_, Null) | (LargeBinary, LargeBinary) => return Some(Arc::clone(field)),
+        (LargeBinary, Utf8 | LargeUtf8 | Utf8View) => return Some(field_in(field, Form::Text)),
+        (Struct(members), Struct(found)) => {
+            let like = |member: &FieldRef| match found.find(member.name()) {
+                Some((_, found)) => field_like(member, found.data_type()),
+                None => Some(Arc::clone(member)),
+            };
+            Struct(members.iter().map(like).collect::<Option<_>>()?)
+        }
+        (List(item), List(found) | LargeList(found) | FixedSizeList(found, _)) => {
+            List(field_like(item, found.data_type())?)
+        }
+        (LargeList(item), List(found) | LargeList(found) | FixedSizeList(found, _)) => {
+            LargeList(field_like(item, found.data_type())?)
+        }
+        (FixedSizeList(item, size), List(found) | LargeList(found) | FixedSizeList(found, _)) => {
+            FixedSizeList(field_like(item, found.data_type())?, *size)
+        }
+        (Map(entries, sorted), Map(found, _)) => Map(field_like(entries, found.data_type())?, *sorted),
+        _ => return None,
+    };
+    Some(Arc::new(field.as_ref().clone().with_data_type(data_type)))
+}
+
 /// The values of a field with JSON in this form. Errors: `InvalidInput` for text that is no JSON and for what
 /// is to be
 /// stored and is damaged, `Corrupt` for what is stored and is damaged.

@@ -25,7 +25,7 @@ mod text;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use pennon_core::{Error, Result};
 
 use self::columns::Form;
@@ -91,6 +91,18 @@ pub(crate) fn shown(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
 /// New values of a column that is JSON: text, or the binary form. Errors: `InvalidInput`.
 pub(crate) fn stored_values(name: &str, array: &ArrayRef) -> Result<ArrayRef> {
     columns::documents(array).map_err(|e| e.named(name, 0))
+}
+
+/// What values of a type are cast to for a stored column with JSON, which they give as text or in its binary form; None if
+/// they do neither.
+pub(crate) fn given_type(field: &FieldRef, given: &DataType) -> Option<DataType> {
+    columns::field_like(field, given).map(|field| field.data_type().clone())
+}
+
+/// New values of a stored column with JSON, of a type of [`given_type`]. Errors: `InvalidInput`.
+pub(crate) fn stored_like(field: &FieldRef, array: &ArrayRef) -> Result<ArrayRef> {
+    let given = columns::field_like(field, array.data_type()).unwrap_or_else(|| Arc::clone(field));
+    columns::converted(&given, array, Form::Stored).map_err(|e| e.named(field.name(), 0))
 }
 
 fn converted_schema(schema: &Schema, form: Form) -> SchemaRef {

@@ -224,6 +224,15 @@ impl Branch {
         by_identifier || self.parent_branch.as_deref() == Some(name)
     }
 
+    /// The error of a version before those of this branch.
+    fn begins_later(&self, name: &str, version: Version) -> Error {
+        let (parent, first) = (self.parent_branch.as_deref().unwrap_or(MAIN), self.parent_version);
+        Error::not_found(format!(
+            "There is no version {version} of branch {name}: it begins at version {first} of {parent}, where earlier \
+             versions are"
+        ))
+    }
+
     fn file(&self) -> BranchFile {
         BranchFile {
             parent_branch: self.parent_branch.clone(),
@@ -247,13 +256,16 @@ pub(crate) fn branch_store(main: &Store, session: &Session, branch: &str) -> Res
     session.store(main, &main.below(&tree(branch)))
 }
 
-/// The error of a version that was not found, or another one where the table is a branch that begins later.
+/// The error of a version that was not found, which names the branch if the table is one, and says so if that begins later.
 pub(crate) async fn explain_missing(store: &Store, version: Version, error: Error) -> Error {
     if !error.is_not_found() || version == Version(0) {
         return error;
     }
-    match before_branch(store, version).await {
-        Some(begins_later) => begins_later.with_source(error),
+    match of_store(store).await {
+        Some((name, branch)) if version < branch.parent_version => {
+            branch.begins_later(&name, version).with_source(error)
+        }
+        Some((name, _)) => error.at(format!("branch {name}")),
         None => error,
     }
 }
@@ -262,13 +274,7 @@ pub(crate) async fn explain_missing(store: &Store, version: Version, error: Erro
 /// earlier one.
 pub(crate) async fn before_branch(store: &Store, version: Version) -> Option<Error> {
     let (name, branch) = of_store(store).await?;
-    let (parent, first) = (branch.parent_branch.as_deref().unwrap_or(MAIN), branch.parent_version);
-    (version < first).then(|| {
-        Error::not_found(format!(
-            "There is no version {version} of branch {name}: it begins at version {first} of {parent}, where earlier \
-             versions are"
-        ))
-    })
+    (version < branch.parent_version).then(|| branch.begins_later(&name, version))
 }
 
 /// What a table is a branch of, by its address: its name, and its file in the main table. `None` for a table that is no

@@ -148,9 +148,12 @@ pub(super) fn resolve(
         }
     }
     for &system in appended {
-        if !asked.iter().any(|c| c.name() == system.name()) {
-            asked.push(Asked::System(system));
-        }
+        // The reference has it last, wherever else it was asked for.
+        let column = match asked.iter().position(|c| c.name() == system.name()) {
+            Some(at) => asked.remove(at),
+            None => Asked::System(system),
+        };
+        asked.push(column);
     }
     let input = input_of(schema, &asked, filter)?;
     blobs.check(&input.fields)?;

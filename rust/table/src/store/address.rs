@@ -21,6 +21,10 @@ pub(super) enum Address {
 /// Schemes that are understood, for the message.
 const SCHEMES: &str = "abfs, abfss, adl, az, azure, file, file-object-store, gs, memory, s3, s3a";
 
+/// Schemes with external manifest stores, and those of other programs.
+const OTHER_SCHEMES: &str =
+    "cos, dbfs, file+sqlite, gcs, goosefs, hdfs, hf, http, https, oss, s3+ddb, tos, wasb, wasbs";
+
 pub(super) fn parse(uri: &str) -> Result<Address> {
     if uri.is_empty() {
         return Err(Error::invalid_input("The address of the table is empty"));
@@ -30,7 +34,12 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
     let (scheme, rest) = match (uri.split_once("://"), hadoop) {
         (Some((scheme, rest)), _) => (scheme.to_ascii_lowercase(), rest),
         (None, Some(path)) => ("file".to_owned(), path),
-        (None, None) => return local(uri),
+        (None, None) => {
+            return match uri.split_once(':') {
+                Some((scheme, path)) if is_scheme(scheme) => Err(without_slashes(scheme, path)),
+                _ => local(uri),
+            };
+        }
     };
     match scheme.as_str() {
         "file" | "file-object-store" => {
@@ -49,6 +58,24 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
             shown(uri)
         ))),
     }
+}
+
+/// Whether a local path that begins with this and a colon is taken for an address with a mistake. Other names may have
+/// colons, as `C:` has.
+fn is_scheme(text: &str) -> bool {
+    let mut known = SCHEMES.split(", ").chain(OTHER_SCHEMES.split(", "));
+    known.any(|scheme| scheme.eq_ignore_ascii_case(text))
+}
+
+/// Shows nothing but the address that was meant, in which secrets are known.
+fn without_slashes(scheme: &str, path: &str) -> Error {
+    let slashes = if scheme.to_ascii_lowercase().starts_with("file") { ":///" } else { "://" };
+    let meant = format!("{scheme}{slashes}{}", path.trim_start_matches('/'));
+    Error::invalid_input(format!(
+        "The address of the table begins with {scheme}: without two slashes; expected {:?}. A local path with such a \
+         name begins with ./",
+        shown(&meant)
+    ))
 }
 
 /// Splits the address of a file into that of its directory and its name.

@@ -38,9 +38,14 @@ fn addresses() {
     assert_eq!(path("x"), std::env::current_dir().unwrap().join("x").to_str().unwrap());
     assert_eq!(parse("memory://m/").unwrap(), Address::Memory("m".into()));
     assert!(matches!(parse("s3://bucket/x").unwrap(), Address::Remote(_)));
-    for bad in ["zzz://a", "", "file://host/a"] {
+    for local in ["a:b", "C:\\x", "./s3:b", "s3//b", "file", "s4:b"] {
+        assert!(matches!(parse(local), Ok(Address::Local(_))), "{local}");
+    }
+    for bad in ["zzz://a", "", "file://host/a", "s3:b/x", "S3:/b", "gs:b", "memory:x", "file:x", "hdfs:/x"] {
         assert_eq!(parse(bad).unwrap_err().kind(), ErrorKind::InvalidInput, "{bad}");
     }
+    let error = parse("s3:user:secret@bucket/x").unwrap_err().to_string();
+    assert!(error.contains("s3://***@bucket/x") && !error.contains("secret"), "{error}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
-use pennon_core::schema::{Field, LogicalType, Schema, unknown_field};
+use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
 use super::given::Given;
@@ -129,8 +129,9 @@ impl Assignments {
         for (field, expression) in self.pairs() {
             let Some(expression) = expression else { continue };
             let mut array = expression.evaluate(input).map_err(|e| e.at(format!("column {}", field.name)))?;
-            if field.logical_type == LogicalType::Json {
-                array = json::stored_values(&field.name, &array)?;
+            let arrow = Arc::new(field.to_arrow());
+            if json::has_json(&arrow) {
+                array = json::stored_like(&arrow, &array)?;
             }
             if !field.nullable && array.null_count() > 0 {
                 return Err(Error::invalid_input(format!(
@@ -206,28 +207,20 @@ fn unknown_column(table: &Schema, name: &str) -> Error {
 
 /// The values of a column. JSON is made of text, or given in its binary form, as other JSON columns are.
 fn expression_for(field: &Field, sql: &str, input: &ArrowSchema) -> Result<Expression> {
-    let (arrow, data_type) = (field.to_arrow(), field.data_type());
+    let (arrow, data_type) = (Arc::new(field.to_arrow()), field.data_type());
     if !json::has_json(&arrow) {
         return Expression::parse_as(sql, input, &data_type);
     }
     let expression = Expression::parse(sql, input)?;
     let found = expression.data_type();
-    let fits = match data_type {
-        DataType::LargeBinary => {
-            matches!(found, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
-                || *found == data_type
-        }
-        // Text in a struct or list would become bytes that are no JSON.
-        _ => found.equals_datatype(&data_type) || *found == DataType::Null,
-    };
-    match (fits, found) {
-        (true, DataType::Null) => Expression::parse_as(sql, input, &data_type),
-        (true, _) => Ok(expression),
-        (false, found) if data_type == DataType::LargeBinary => Err(Error::invalid_input(format!(
+    match json::given_type(&arrow, found) {
+        Some(given) if given == *found => Ok(expression),
+        Some(given) => Expression::parse_as(sql, input, &given),
+        None if data_type == DataType::LargeBinary => Err(Error::invalid_input(format!(
             "JSON cannot be made of values of type {found}: give its text, as in CAST({sql} AS VARCHAR)"
         ))),
-        (false, found) => Err(Error::unsupported(format!(
-            "a column of type {data_type} with JSON gets values of type {found}; give it rows of its own type"
+        None => Err(Error::invalid_input(format!(
+            "JSON in a column of type {data_type} cannot be made of values of type {found}: give its text"
         ))),
     }
 }

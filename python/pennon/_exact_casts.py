@@ -7,6 +7,8 @@ left, as bytes, is cast by the core alone, which refuses what does not fit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,14 +41,31 @@ def check_casts(data: pa.Table, schema: pa.Schema) -> None:
         There is such a value, or a struct has a member that its column does not have; the message names it.
     """
     for name, column in zip(data.schema.names, data.columns, strict=True):
-        at = schema.get_field_index(name)
-        if at >= 0 and not column.type.equals(schema.field(at).type):
+        wanted = _type_of(schema, name)
+        if wanted is not None and not column.type.equals(wanted):
             for chunk in column.chunks:
-                _check(name, chunk, schema.field(at).type)
+                check_values(name, chunk, wanted)
 
 
-def _check(path: str, values: pa.Array, wanted: pa.DataType) -> None:
-    """`path` is the column, or a member of it."""
+def checked(data: pa.Table | pa.RecordBatchReader, schema: pa.Schema) -> pa.Table | pa.RecordBatchReader:
+    """The same data, whose values are checked as `check_casts` does before they are read."""
+    if isinstance(data, pa.Table):
+        check_casts(data, schema)
+        return data
+    types = ((field.type, _type_of(schema, field.name)) for field in data.schema)
+    if all(wanted is None or given.equals(wanted) for given, wanted in types):
+        return data  # no code of Python runs for its batches
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in data:
+            check_casts(pa.Table.from_batches([batch]), schema)
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(data.schema, batches())
+
+
+def check_values(path: str, values: pa.Array, wanted: pa.DataType) -> None:
+    """Refuse values as `check_casts` does; `path` is their column, or a member of it."""
     values = _plain(values)
     if isinstance(wanted, pa.BaseExtensionType):
         wanted = wanted.storage_type
@@ -60,15 +79,20 @@ def _check(path: str, values: pa.Array, wanted: pa.DataType) -> None:
     elif pa.types.is_map(given) and pa.types.is_map(wanted):
         for name, parts, kind in (("key", values.keys, wanted.key_type), ("value", values.items, wanted.item_type)):
             # Only what lies in this array, which may be a slice.
-            _check(f"{path}.{name}", pa.ListArray.from_arrays(values.offsets, parts).flatten(), kind)
+            check_values(f"{path}.{name}", pa.ListArray.from_arrays(values.offsets, parts).flatten(), kind)
     elif _is_list(wanted):
         # A value that is no list becomes a list of one.
-        _check(f"{path}.item", values.flatten() if _is_list(given) else values, wanted.value_type)
+        check_values(f"{path}.item", values.flatten() if _is_list(given) else values, wanted.value_type)
     elif pa.types.is_string(given) or pa.types.is_large_string(given):
         if _is_number(wanted) and not pa.types.is_integer(wanted):
             raise InvalidInputError(f"column {path}: its type is {wanted}, found texts; cast them first")
     elif _is_number(given) and _is_number(wanted):
         _check_numbers(path, values, wanted)
+
+
+def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
+    at = schema.get_field_index(name)
+    return None if at < 0 else schema.field(at).type
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -89,7 +113,7 @@ def _check_members(path: str, values: pa.StructArray, wanted: pa.StructType) -> 
     for field, member in zip(values.type, values.flatten(), strict=True):
         if field.name not in members:
             raise InvalidInputError(f"column {path}: found a member {field.name}, expected {', '.join(members)}")
-        _check(f"{path}.{field.name}", member, members[field.name])
+        check_values(f"{path}.{field.name}", member, members[field.name])
 
 
 def _check_numbers(path: str, values: pa.Array, wanted: pa.DataType) -> None:

@@ -1,0 +1,58 @@
+"""References to versions that are not there, and to what is no version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pennon
+import pyarrow as pa
+import pytest
+from pennon import _native
+
+VERBS: dict[str, Callable[[pennon.LanceDataset, Any], object]] = {
+    "check out": lambda table, ref: table.checkout_version(ref),
+    "open": lambda table, ref: pennon.dataset(table.uri, version=ref),
+    "branch": lambda table, ref: table.create_branch("other", ref),
+    "clone": lambda table, ref: table.shallow_clone(f"{table.uri}.clone", ref),
+    "changes": lambda table, ref: table.changes(ref).read_all(),
+    "plan": lambda table, ref: pennon.jobs.plan_scan(table.uri, version=ref),
+}
+
+
+@pytest.fixture
+def table(uri: str) -> pennon.LanceDataset:
+    pennon.write_dataset({"a": [1]}, uri)
+    table = pennon.write_dataset({"a": [2]}, uri, mode="append")
+    table.create_branch("dev", 2)
+    return table
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_version_that_a_branch_does_not_have(table: pennon.LanceDataset, verb: str) -> None:
+    with pytest.raises(pennon.NotFoundError, match=r"branch dev: There is no version 9 of .*the newest is 2"):
+        VERBS[verb](table, ("dev", 9))
+    with pytest.raises(pennon.NotFoundError, match="There is no version 1 of branch dev: it begins at version 2"):
+        VERBS[verb](table, ("dev", 1))
+
+
+def test_a_number_on_a_branch(table: pennon.LanceDataset) -> None:
+    branch = table.checkout_version(("dev", None))
+    with pytest.raises(pennon.NotFoundError, match="branch dev: There is no version 9 of "):
+        branch.checkout_version(9)
+
+
+@pytest.mark.parametrize("wrong", [1.5, b"x", [1, 2], object()])
+def test_what_is_no_version(table: pennon.LanceDataset, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"expected|found {type(wrong).__name__}"):
+        table._native.checkout(wrong)
+    with pytest.raises(pennon.InvalidTypeError, match=f"must be .*, found {type(wrong).__name__}"):
+        table.checkout_version(wrong)
+
+
+def test_what_is_no_version_of_a_delta(table: pennon.LanceDataset) -> None:
+    for ends in ({"compared_against": 1.5}, {"begin_version": "1 OR true", "end_version": 2}):
+        with pytest.raises(pennon.InvalidTypeError, match=r"_(against|version) must be a whole number, found"):
+            table.delta(**ends)
+    assert isinstance(table._native, _native.Dataset)
+    assert table.delta(1).get_inserted_rows().read_all()["a"] == pa.chunked_array([[2]])
