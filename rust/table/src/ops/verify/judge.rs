@@ -12,6 +12,7 @@ use pennon_core::manifest::{
     DataFile, Flags, Fragment, FragmentSummary, IndexMetadata, LineageSource, Manifest,
 };
 use pennon_core::rows::RowIdSequence;
+use pennon_core::schema::LogicalType;
 use pennon_core::{Error, FieldId, Version};
 use roaring::RoaringTreemap;
 
@@ -272,8 +273,16 @@ fn columns(manifest: &Manifest, fragment: &Fragment) -> Vec<Finding> {
             let message = format!("{} lists {fields} fields and {columns} columns", file.path);
             findings.push(Finding::new(FindingKind::WrongColumns, message));
         }
+        // In files of version 2.0 a struct is a column of its own, in each file that has some of its members.
+        let may_repeat = |id| {
+            let field = manifest.schema.field_by_id(id);
+            file.version == FileVersion::V2_0
+                && field.is_none_or(|field| field.logical_type == LogicalType::Struct)
+        };
         for &field in file.fields.iter().filter(|id| id.0 >= 0) {
-            if let Some(other) = seen.insert(field, &file.path) {
+            if let Some(other) = seen.insert(field, &file.path)
+                && !may_repeat(field)
+            {
                 let message = format!("field {field} is in two data files, {other} and {}", file.path);
                 findings.push(Finding::new(FindingKind::WrongColumns, message));
             }
