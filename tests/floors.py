@@ -48,8 +48,9 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_address", "_c_data", "_compatibility", "_exact_casts", "_expression", "_input", "_lazy", "_logging", "_native_loading"],
-        *["_optional", "_options", "_ordering", "_predicate", "_progress", "_protocols", "_python_values"],
+        *["_address", "_c_data", "_compatibility", "_exact_casts", "_expression", "_input", "_lazy", "_logging"],
+        *["_native_loading", "_optional", "_options", "_ordering", "_predicate", "_progress", "_protocols"],
+        *["_python_values"],
         *["_readers", "_registration", "_render", "_schema_json", "_text", "_time", "arrow", "bitmap", "indices"],
         *["progress", "pydantic", "vector"],
     ],

@@ -1,8 +1,8 @@
 """Loads the native module in a thread that does not end.
 
-Its allocator takes the thread that loads it for the main one, and a later thread with the id of that one would get memory
-that was given up (`init.c` of mimalloc 3). Nothing outlives the main thread of Python; for another one that uses Pennon
-first, a thread is started that waits for the end of the process.
+Its allocator takes the thread that loads it for the main one, and a later thread with the id of that one would get
+memory that was given up (`init.c` of mimalloc 3). Nothing outlives the main thread of Python; for another one that
+uses Pennon first, a thread is started that waits for the end of the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ class NativeFinder(MetaPathFinder):
     """Finds nothing itself, but sees the import of the native module."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,  # noqa: ARG002 - of the interface
     ) -> ModuleSpec | None:
         if fullname == NATIVE and threading.current_thread() is not threading.main_thread():
             spec = PathFinder.find_spec(fullname, path)

@@ -9,12 +9,14 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
 FAULTS = ["slow down", "reset", "hang", "cut", "lost"]
+REFUSALS = {"conflict": (409, "ConditionalRequestConflict"), "failed condition": (412, "PreconditionFailed")}
+"""What a store says that has done nothing."""
 SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 UNTOUCHED = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
@@ -31,6 +33,10 @@ class Proxy(ThreadingHTTPServer):
         self.held: re.Pattern[str] | None = None
         """Requests, such as `GET /bucket/name`, that are never answered."""
         self.is_holding = threading.Event()
+        self.rule: Callable[[str], str | None] | None = None
+        """Which fault a request such as `PUT /bucket/name` has: one of `FAULTS` or `REFUSALS`; "unconditional" if
+        its condition is overlooked, "slow down, but done" if it is served and answered with an error.
+        """
         self.random = random.Random(0)
         self.lock = threading.Lock()
         self.connections = 0
@@ -74,6 +80,8 @@ class Proxy(ThreadingHTTPServer):
             if self.held is not None and self.held.search(f"{method} {unquote(path)}"):
                 self.is_holding.set()
                 return "hang"
+            if self.rule is not None:
+                return self.rule(f"{method} {unquote(path)}")
             if self.random.random() >= self.rate:
                 return None
             fault = self.random.choice(FAULTS)
@@ -128,6 +136,10 @@ class Handler(BaseHTTPRequestHandler):
         fault = self.server.draw(self.command, self.path)
         if fault == "slow down":
             self.answer(503, [("Content-Type", "application/xml")], len(SLOW_DOWN), SLOW_DOWN)
+        elif fault in REFUSALS:
+            status, code = REFUSALS[fault]
+            text = f"<?xml version='1.0'?><Error><Code>{code}</Code></Error>".encode()
+            self.answer(status, [("Content-Type", "application/xml")], len(text), text)
         elif fault == "reset":
             self.reset()
         elif fault == "hang":
@@ -136,9 +148,13 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.recv(1)
             self.reset()
         else:
+            if fault == "unconditional":
+                del self.headers["If-None-Match"]
             with self.server.counting():
                 status, headers, length, content = self.pass_on(body)
-            if fault == "lost" or (fault == "cut" and not content):
+            if fault == "slow down, but done":
+                self.answer(503, [("Content-Type", "application/xml")], len(SLOW_DOWN), SLOW_DOWN)
+            elif fault == "lost" or (fault == "cut" and not content):
                 self.reset()
             elif fault == "cut":
                 self.answer(status, headers, length, content[: len(content) // 2])

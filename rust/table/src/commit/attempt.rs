@@ -68,7 +68,7 @@ pub(super) enum Published {
     Taken,
     /// As before, and the caller's lock could not be released.
     NotReleased(Error),
-    /// The caller's lock was not acquired, so nothing was sent.
+    /// The caller's lock was not acquired, or the store said that it wrote nothing.
     Refused(Error),
     /// The store answered with an error. The manifest may have been written.
     Failed(Error),
@@ -304,6 +304,7 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
     };
     let stamp = match (done, &release) {
         (Ok(Created::New { e_tag }), _) => e_tag.map_or_else(OnceLock::new, OnceLock::from),
+        (Err(error), Ok(())) if error.is_retryable() => return Published::Refused(error),
         (Err(error), Ok(())) => return Published::Failed(error),
         (Err(error), Err(lock)) => {
             warn!(path, error = %lock, "the commit lock was not released after a put that failed");

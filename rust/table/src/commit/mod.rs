@@ -32,7 +32,7 @@ mod external;
 mod lock;
 mod outcome;
 mod planted;
-mod probe;
+pub(crate) mod probe;
 mod progress;
 mod rebase;
 mod reconcile;

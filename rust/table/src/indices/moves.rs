@@ -85,7 +85,7 @@ pub(super) fn moves(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Op
         )));
     }
     let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
-    let name = store.full_path(&directory);
+    let name = store.reader_name(&directory);
     if let Some(moves) = snapshot.session().get(EntryKind::AddressMoves, &name) {
         return Ok(Some(moves));
     }

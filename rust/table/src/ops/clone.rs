@@ -19,7 +19,7 @@ use pennon_core::transaction::{Clone, Operation};
 use pennon_core::{Error, ErrorKind, Result};
 use tracing::{instrument, warn};
 
-use crate::commit::{self, clone};
+use crate::commit::{self, CommitOutcome, clone};
 use crate::dataset::Dataset;
 use crate::refs;
 use crate::session::CommitOptions;
@@ -35,7 +35,7 @@ impl Dataset {
     /// Makes a branch from a version (by default this one) and gives a handle on it.
     ///
     /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a branch that is there or left
-    /// files behind, `NotFound` for the version.
+    /// files behind, `NotFound` for the version, `CommitUnknown` if answers were lost: then the name stays taken.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn create_branch(&self, name: &str, reference: Option<VersionRef>) -> Result<Self> {
         let source = match reference {
@@ -48,11 +48,10 @@ impl Dataset {
         let main = refs::main_store(&source)?;
         let target = refs::branch_store(&main, source.session(), name)?;
         let branches = self.on(Arc::clone(&source)).branches();
-        branches.claim(name).await?;
+        let claimed = branches.claim(name).await?;
         match publish(&source, &target, Some(name), true, self.commit_options()).await {
-            Ok(snapshot) => Ok(self.on(snapshot)),
-            Err(error) => {
-                branches.give_back(name).await?;
+            CommitOutcome::NotCommitted(error) => {
+                branches.give_back(name, &claimed).await;
                 if error.kind() == ErrorKind::AlreadyExists {
                     return Err(Error::already_exists(format!(
                         "Branch {name:?} has versions from a deletion or a creation that was cut short. Delete the branch, \
@@ -62,6 +61,11 @@ impl Dataset {
                 }
                 Err(error.at(format!("branch {name:?}")))
             }
+            // Its versions may be there, so its name stays.
+            CommitOutcome::Unknown(error) => Err(error.at(format!(
+                "branch {name:?} may have been made. If it cannot be opened, delete it, then create it"
+            ))),
+            committed => Ok(self.on(committed.into_result()?)),
         }
     }
 
@@ -94,7 +98,7 @@ impl Dataset {
                 );
             }
         }
-        let snapshot = publish(&source, &store, None, true, self.commit_options()).await?;
+        let snapshot = publish(&source, &store, None, true, self.commit_options()).await.into_result()?;
         Ok(self.on(snapshot))
     }
 
@@ -110,7 +114,7 @@ impl Dataset {
     ) -> Result<Self> {
         let (source, store) = self.source_and_target(target, reference, storage_options).await?;
         copy_files(&source, &store, self.durability()).await?;
-        let snapshot = publish(&source, &store, None, false, self.commit_options()).await?;
+        let snapshot = publish(&source, &store, None, false, self.commit_options()).await.into_result()?;
         Ok(self.on(snapshot))
     }
 
@@ -135,7 +139,7 @@ async fn publish(
     branch: Option<&str>,
     is_shallow: bool,
     options: &CommitOptions,
-) -> Result<Arc<Snapshot>> {
+) -> CommitOutcome {
     let operation = Operation::Clone(Clone {
         is_shallow,
         ref_name: source.manifest.branch.clone(),
@@ -144,7 +148,7 @@ async fn publish(
         branch_name: branch.map(str::to_owned),
     });
     let transaction = staged::transaction(source.version(), None, Metadata::new(), operation);
-    clone::publish(source, target, transaction, options).await.into_result()
+    clone::publish(source, target, transaction, options).await
 }
 
 /// The tables whose files a version refers to.

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
 use pennon_core::schema::Metadata;
-use pennon_core::{Error, Result, Version};
+use pennon_core::{Error, ErrorKind, Result, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use super::clones::{KnownClone, known_clones};
 use super::{MAIN, RefOrder, Tags, check_ascii, check_name, from_json, main_store, to_json};
@@ -182,10 +183,10 @@ impl Branches {
         store.put(&path(name), to_json(&branch.file())?, self.durability).await
     }
 
-    /// Takes a name for a branch that is about to be made from this version.
+    /// Takes a name for a branch that is about to be made from this version; gives what its file says.
     ///
-    /// Errors: `InvalidInput` for the name, `AlreadyExists`.
-    pub(crate) async fn claim(&self, name: &str) -> Result<()> {
+    /// Errors: `InvalidInput` for the name, `AlreadyExists`, `Unsupported` on a store that overwrites.
+    pub(crate) async fn claim(&self, name: &str) -> Result<Branch> {
         check_branch(name)?;
         check_ascii(name)?;
         let store = main_store(&self.snapshot)?;
@@ -203,16 +204,35 @@ impl Branches {
             manifest_size: self.snapshot.source().size,
             metadata: Metadata::new(),
         };
-        let exists = || Error::already_exists(format!("Ref conflict error: branch {name} already exists"));
-        if !store.put_if_absent(&path(name), to_json(&branch.file())?, self.durability).await? {
-            return Err(exists());
+        let (session, file) = (self.snapshot.session(), to_json(&branch.file())?);
+        match super::create(&store, session, &path(name), file, self.durability).await {
+            Ok(true) => Ok(branch),
+            // A client sends a put again when an answer gets lost, and finds what the first one has written.
+            Ok(false) if is_claim(&store, name, &branch).await => Ok(branch),
+            Ok(false) => {
+                Err(Error::already_exists(format!("Ref conflict error: branch {name} already exists")))
+            }
+            Err(error) if error.kind() == ErrorKind::Store => {
+                Err(error
+                    .at(format!("branch {name:?} was not made. If it is listed, delete it, then create it")))
+            }
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
-    /// Gives back a name that was taken in vain.
-    pub(crate) async fn give_back(&self, name: &str) -> Result<()> {
-        main_store(&self.snapshot)?.delete(&path(name)).await
+    /// Gives back a name that was taken in vain, unless another branch has it by now. A failure is only logged: what went
+    /// wrong before matters more.
+    pub(crate) async fn give_back(&self, name: &str, claimed: &Branch) {
+        let give_back = async {
+            let store = main_store(&self.snapshot)?;
+            match is_claim(&store, name, claimed).await {
+                true => store.delete(&path(name)).await,
+                false => Ok(()),
+            }
+        };
+        if let Err(error) = give_back.await {
+            warn!(branch = name, %error, "the name of a branch that was not made is still taken: delete the branch");
+        }
     }
 }
 
@@ -376,6 +396,11 @@ async fn read(main: &Store, name: &str) -> Result<Branch> {
         manifest_size: file.manifest_size,
         metadata: file.metadata,
     })
+}
+
+/// Whether the file of a branch is the one that was written for this claim.
+async fn is_claim(main: &Store, name: &str, claimed: &Branch) -> bool {
+    read(main, name).await.is_ok_and(|found| found.identifier == claimed.identifier)
 }
 
 /// The name of the branch that a file in the folder of branches is of.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use pennon_core::manifest::Timestamp;
-use pennon_core::{Error, Result, Version, checksum};
+use pennon_core::{Error, ErrorKind, Result, Version, checksum};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,9 @@ pub(crate) use self::branches::{
 };
 pub(crate) use self::clones::{KnownClone, known_clones, remember_clone};
 pub use self::tags::{Tag, Tags};
+use crate::commit::probe;
 use crate::session::Session;
-use crate::store::Store;
+use crate::store::{Durability, Store};
 use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
 
@@ -143,6 +144,30 @@ impl RefLocation {
             }
         }
         Ok(self)
+    }
+}
+
+/// Writes the file of a new reference; `false` if the name is taken. If the answer is lost, the file that is there says
+/// whether it was written.
+///
+/// Errors: `Unsupported` for a store that overwrites; those of the put.
+async fn create(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    path: &str,
+    file: Bytes,
+    durability: Durability,
+) -> Result<bool> {
+    // A store without conditional puts would overwrite it, also one whose versions are in an external manifest store.
+    if !store.is_local() && store.exists(path).await? {
+        return Ok(false);
+    }
+    match probe::create(store, session, path, &file, durability).await {
+        Err(error) if error.kind() == ErrorKind::Store && !store.is_local() => match store.get(path).await {
+            Ok(found) => Ok(found == file),
+            Err(_) => Err(error),
+        },
+        created => created,
     }
 }
 

@@ -85,13 +85,14 @@ impl Tags {
     /// Names a version; without a reference, the one this handle is at.
     ///
     /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a tag that is there,
-    /// `NotFound` for a version or tag that is not.
+    /// `NotFound` for a version or tag that is not, `Unsupported` on a store that overwrites.
     pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         check_name(name, "Ref")?;
         check_ascii(name)?;
         let now = utc_now();
         let tag = self.tag(reference, now, now, Metadata::new()).await?;
-        if self.store()?.put_if_absent(&path(name), to_json(&tag)?, self.durability).await? {
+        let (store, session) = (self.store()?, self.snapshot.session());
+        if super::create(&store, session, &path(name), to_json(&tag)?, self.durability).await? {
             return Ok(());
         }
         Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")))

@@ -14,7 +14,7 @@ mod lock;
 mod options;
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet, hash_map};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,9 @@ pub use self::lock::{CommitLock, HeldLock};
 pub use self::options::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::runtime::{Computing, Counter, Metrics};
 use crate::store::{RequestLimits, StorageOptions, Store};
+
+/// Stores that are kept: with more of them, those that nobody uses are dropped.
+const STORES: usize = 256;
 
 /// Entries that memory is reserved for at first, about.
 const ENTRIES: usize = 256;
@@ -110,8 +113,8 @@ const HELD_BYTES: u64 = 64 << 20;
 pub struct Session {
     capacity: usize,
     entries: Cache<Key, Entry, BytesOfEntry>,
-    /// Stores of base paths, by table and path.
-    stores: Mutex<HashMap<(String, String), Arc<Store>>>,
+    /// Stores of base paths and branches, by table, digest of its options, and address.
+    stores: Mutex<HashMap<(String, u64, String), Arc<Store>>>,
     /// What was said and is not said again.
     said: Mutex<HashSet<String>>,
     limits: RequestLimits,
@@ -245,15 +248,19 @@ impl Session {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned())
     }
 
-    /// The store of a base path of a table; it has the table's options.
+    /// The store of a base path or branch of a table; it has the table's options.
     pub(crate) fn store(&self, table: &Store, base: &str) -> Result<Arc<Store>> {
+        let key = (table.root().to_owned(), table.options_digest(), base.to_owned());
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        match stores.entry((table.reader_name(""), base.to_owned())) {
-            hash_map::Entry::Occupied(kept) => Ok(Arc::clone(kept.get())),
-            hash_map::Entry::Vacant(slot) => {
-                Ok(Arc::clone(slot.insert(self.open_store(base, table.options())?)))
-            }
+        if let Some(kept) = stores.get(&key) {
+            return Ok(Arc::clone(kept));
         }
+        let opened = self.open_store(base, table.options())?;
+        if stores.len() >= STORES {
+            stores.retain(|_, store| Arc::strong_count(store) > 1);
+        }
+        stores.insert(key, Arc::clone(&opened));
+        Ok(opened)
     }
 }
 
@@ -300,6 +307,24 @@ mod tests {
         session.put(EntryKind::Manifest, "large", &Arc::new(7_u8), 900_000);
         assert_eq!(session.get::<u8>(EntryKind::Manifest, "large").as_deref(), Some(&7));
         assert!(session.bytes() <= 1 << 20, "{session:?}");
+    }
+
+    #[test]
+    fn a_kept_store_has_the_options_of_its_table() {
+        let session = Session::new(CacheSizes::default());
+        let open = |secret: &str| {
+            let options = StorageOptions::from([("aws_secret_access_key".to_owned(), secret.to_owned())]);
+            session.open_store("memory://kept", &options).unwrap()
+        };
+        let store = |secret: &str| session.store(&open(secret), "memory://kept/tree/b").unwrap();
+        let old = store("old");
+        assert!(Arc::ptr_eq(&old, &store("old")));
+        assert_eq!(store("new").options(), open("new").options());
+        for number in 0..2 * STORES {
+            store(&number.to_string());
+        }
+        assert!(session.stores.lock().unwrap().len() <= STORES);
+        assert!(Arc::ptr_eq(&old, &store("old")), "it is in use");
     }
 
     #[test]

@@ -43,14 +43,19 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
     };
     match scheme.as_str() {
         "file" | "file-object-store" => {
+            check_fragment(uri, rest)?;
             let url = Url::parse(&format!("file://{rest}")).map_err(|e| invalid(uri, e))?;
             let path = url.to_file_path().map_err(|()| invalid(uri, "a local file URI has no host"))?;
-            local(&path.to_string_lossy())
+            let path = path.to_str().ok_or_else(|| {
+                invalid(uri, format!("found {path:?}, which is not UTF-8, expected percent-encoded UTF-8"))
+            })?;
+            local(path)
         }
         "memory" => Ok(Address::Memory(rest.trim_matches('/').to_owned())),
         "s3" | "s3a" | "gs" | "az" | "azure" | "adl" | "abfs" | "abfss" => {
             let url = Url::parse(uri).map_err(|e| invalid(uri, e))?;
             check_url(&url)?;
+            check_fragment(uri, rest)?;
             Ok(Address::Remote(url))
         }
         _ => Err(Error::invalid_input(format!(
@@ -58,6 +63,14 @@ pub(super) fn parse(uri: &str) -> Result<Address> {
             shown(uri)
         ))),
     }
+}
+
+/// Refuses `#` in a URL: what follows would be dropped, and two addresses be those of one table.
+fn check_fragment(uri: &str, rest: &str) -> Result<()> {
+    if rest.contains('#') {
+        return Err(invalid(uri, "found \"#\", expected none: in a name it is written %23"));
+    }
+    Ok(())
 }
 
 /// Whether a local path that begins with this and a colon is taken for an address with a mistake. Other names may have

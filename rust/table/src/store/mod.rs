@@ -21,6 +21,7 @@ mod links;
 mod local;
 mod local_sink;
 mod memory;
+mod names;
 mod object;
 mod object_sink;
 #[cfg(test)]
@@ -41,7 +42,7 @@ mod upload;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
@@ -76,6 +77,8 @@ pub struct Store {
     external: Option<External>,
     /// Of a cloud store at an endpoint of the user's: the endpoint and the bucket.
     endpoint: Option<String>,
+    /// See [`Store::options_digest`].
+    digest: OnceLock<u64>,
     verify_reads: VerifyReads,
     metrics: Arc<Metrics>,
 }
@@ -131,10 +134,13 @@ impl Store {
             }
         };
         let (uri, options) = (uri.to_owned(), options.clone());
+        let (external, endpoint, digest) = (None, None, OnceLock::new());
         let mut store =
-            Self { uri, root, options, backend, external: None, endpoint: None, verify_reads, metrics };
+            Self { uri, root, options, backend, external, endpoint, digest, verify_reads, metrics };
         if let Backend::Object(_) = &store.backend {
             store.endpoint = remote::endpoint(&store.root, &store.options);
+            // Of the environment that its client was made with.
+            store.options_digest();
         }
         if let Some(location) = manifests {
             store.external =
@@ -173,11 +179,6 @@ impl Store {
         &self.metrics
     }
 
-    /// The address in its absolute form: equal for all ways of writing a local path. Names the table in caches.
-    pub fn root(&self) -> &str {
-        &self.root
-    }
-
     /// The address of a directory below this root.
     pub(crate) fn below(&self, path: &str) -> String {
         address::below(&self.uri, path)
@@ -188,23 +189,9 @@ impl Store {
         address::above(&self.uri, path)
     }
 
-    /// The full name of a file, for messages and cache keys.
-    pub fn full_path(&self, path: &str) -> String {
-        format!("{}/{path}", self.root)
-    }
-
     /// The manifest store that says which versions are committed, if that is not the store of the files.
     pub(crate) fn external(&self) -> Option<&External> {
         self.external.as_ref()
-    }
-
-    /// The path of a file from the root of the store it is in, without a leading slash; the table's for "".
-    pub(crate) fn object_path(&self, path: &str) -> String {
-        let root = match &self.backend {
-            Backend::Local(_) => self.root.trim_start_matches('/').to_owned(),
-            Backend::Object(object) => object.prefix().to_owned(),
-        };
-        if path.is_empty() { root } else { format!("{root}/{path}") }
     }
 
     /// What is known about a put of a name that is taken.
@@ -464,7 +451,7 @@ impl Store {
         let local = match &self.backend {
             Backend::Local(local) => local,
             Backend::Object(object) => {
-                return object.create(path, bytes).await.map_err(|e| self.object_error(path, e));
+                return object.create(path, &self.full_path(path), bytes).await;
             }
         };
         let cost = durability.cost(bytes.len());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, try_join_all};
@@ -19,7 +20,7 @@ use tracing::{Instrument, trace_span, warn};
 
 use super::types::check_length;
 use super::{Created, FileEnd, FileInfo, ListedFile};
-use crate::runtime::{Metrics, waiting};
+use crate::runtime::{self, Metrics, waiting};
 
 /// Ranges closer than this are one request.
 const COALESCE: u64 = 64 * 1024;
@@ -39,6 +40,13 @@ const MOST_REASONS: usize = 3;
 const LISTED: usize = 1000;
 /// Files of a page of a listing, at least.
 const PAGE: usize = 1000;
+/// Pauses before a put is made again that was refused although there is no file of its name.
+const REFUSED: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(80),
+    Duration::from_millis(320),
+    Duration::from_millis(1280),
+];
 
 pub(super) type StoreResult<T> = Result<T, object_store::Error>;
 
@@ -194,15 +202,38 @@ impl ObjectBackend {
         self.store.put(&self.path(path), PutPayload::from_bytes(bytes)).await.map(drop)
     }
 
-    pub(super) async fn create(&self, path: &str, bytes: Bytes) -> StoreResult<Created> {
-        self.metrics.add_write(bytes.len());
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.store.put_opts(&self.path(path), PutPayload::from_bytes(bytes), options).await {
-            Ok(put) => Ok(Created::New { e_tag: put.e_tag }),
-            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
-                Ok(Created::Taken)
+    /// Puts a file unless there is one of its name. S3 also refuses a put while another request for the name is being
+    /// served: where no file is there afterwards, the put is made again.
+    ///
+    /// Errors: retryable `Conflict` if every put was refused so, and nothing was written; those of the put.
+    pub(super) async fn create(&self, path: &str, name: &str, bytes: Bytes) -> Result<Created> {
+        let mut pauses = REFUSED.iter();
+        loop {
+            self.metrics.add_write(bytes.len());
+            let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+            let payload = PutPayload::from_bytes(bytes.clone());
+            let refused = match self.store.put_opts(&self.path(path), payload, options).await {
+                Ok(put) => return Ok(Created::New { e_tag: put.e_tag }),
+                Err(
+                    refused @ (object_store::Error::AlreadyExists { .. }
+                    | object_store::Error::Precondition { .. }),
+                ) => refused,
+                Err(e) => return Err(error(name, e)),
+            };
+            // What cannot be looked up is taken, as the store says. Memory is always right.
+            if self.immediate || !matches!(self.info(path).await, Ok(None)) {
+                return Ok(Created::Taken);
             }
-            Err(e) => Err(e),
+            let Some(pause) = pauses.next() else {
+                return Err(Error::retryable_conflict(format!(
+                    "{name}: the store refused {} puts, but there is no file of that name. Nothing was written: try again",
+                    REFUSED.len() + 1
+                ))
+                .concerning(name)
+                .with_source(refused));
+            };
+            warn!(path = name, error = %refused, "a put was refused, but there is no file of its name: it is made again");
+            runtime::pause(*pause).await;
         }
     }
 

@@ -32,6 +32,8 @@ struct Scripted {
     fails_at_once: bool,
     /// The error of a request for the last bytes of an object.
     suffix: Option<fn() -> Error>,
+    /// How many puts are refused without a reason.
+    refusals: AtomicUsize,
     requests: Mutex<Vec<&'static str>>,
     parts: Arc<Parts>,
 }
@@ -57,6 +59,12 @@ fn error(said: String) -> Error {
 #[async_trait]
 impl ObjectStore for Scripted {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.requests.lock().unwrap().push("put");
+        let left = self.refusals.load(Ordering::SeqCst);
+        if left > 0 {
+            self.refusals.store(left - 1, Ordering::SeqCst);
+            return Err(Error::AlreadyExists { path: path.to_string(), source: "409 Conflict".into() });
+        }
         self.inner.put_opts(path, payload, options).await
     }
 
@@ -177,6 +185,7 @@ async fn the_end_of_a_file_is_asked_for_in_another_way_only_if_the_store_has_no_
     for (suffix, requests) in ways {
         let store = Arc::new(Scripted { suffix: Some(suffix), ..Scripted::default() });
         backend(&store).put("x", Bytes::from_static(b"0123456789")).await.unwrap();
+        store.requests.lock().unwrap().clear();
         let found = backend(&store).get_tail("x", 3).await;
         assert_eq!(*store.requests.lock().unwrap(), requests);
         match requests.len() {
@@ -184,6 +193,25 @@ async fn the_end_of_a_file_is_asked_for_in_another_way_only_if_the_store_has_no_
             _ => assert_eq!(found.unwrap(), (Bytes::from_static(b"789"), 10)),
         }
     }
+}
+
+#[tokio::test]
+async fn a_put_that_was_refused_without_a_file_is_made_again() {
+    let bytes = || Bytes::from_static(b"x");
+    let store = Arc::new(Scripted { refusals: AtomicUsize::new(2), ..Scripted::default() });
+    let created = backend(&store).create("x", "x", bytes()).await.unwrap();
+    assert_ne!(created, Created::Taken);
+    assert_eq!(*store.requests.lock().unwrap(), ["put", "head", "put", "head", "put"]);
+    assert_eq!(backend(&store).create("x", "x", bytes()).await.unwrap(), Created::Taken);
+
+    store.refusals.store(9, Ordering::SeqCst);
+    let error = backend(&store).create("y", "y", bytes()).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "y: the store refused 5 puts, but there is no file of that name. Nothing was written: try again"
+    );
+    assert!(backend(&store).info("y").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,14 +83,6 @@ impl Store {
         }
     }
 
-    /// What a session calls what is open of a path: readers differ by the checksums they look at.
-    pub(crate) fn reader_name(&self, path: &str) -> String {
-        match self.verify_reads {
-            VerifyReads::Metadata => self.full_path(path),
-            other => format!("{}?verify_reads={}", self.full_path(path), other.name()),
-        }
-    }
-
     fn unsealed_source(&self, path: &str, size: Option<u64>) -> Arc<dyn ByteSource> {
         match &self.backend {
             Backend::Local(local) => LocalStore::source(local, path, size),

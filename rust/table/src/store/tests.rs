@@ -44,6 +44,19 @@ fn addresses() {
     for bad in ["zzz://a", "", "file://host/a", "s3:b/x", "S3:/b", "gs:b", "memory:x", "file:x", "hdfs:/x"] {
         assert_eq!(parse(bad).unwrap_err().kind(), ErrorKind::InvalidInput, "{bad}");
     }
+    assert_eq!(path("/a#b?c"), "/a#b?c");
+    assert_eq!(path("file:///a%23b%3Fc"), "/a#b?c");
+    for (bad, found) in [
+        ("file:///a#b", "found \"#\", expected none: in a name it is written %23"),
+        ("file:/a#b", "found \"#\""),
+        ("s3://bucket/a#b", "found \"#\""),
+        ("gs://bucket/#", "found \"#\""),
+        ("file:///per%FFcent", "not UTF-8"),
+    ] {
+        let error = parse(bad).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{bad}");
+        assert!(error.to_string().contains(found), "{error}");
+    }
     let error = parse("s3:user:secret@bucket/x").unwrap_err().to_string();
     assert!(error.contains("s3://***@bucket/x") && !error.contains("secret"), "{error}");
 }

@@ -202,13 +202,13 @@ impl Snapshot {
 
     /// Row id to row address, if nothing has to be made for that.
     pub(crate) fn known_row_id_index(&self) -> Option<Arc<VersionIndex>> {
-        self.row_ids.get(&self.manifest, &self.session, self.store.root())
+        self.row_ids.get(&self.manifest, &self.session, &self.store.reader_name(""))
     }
 
     /// Whether an index of this version costs only what it differs by from another one.
     pub(crate) fn has_related_row_id_index(&self) -> bool {
         self.known_row_id_index().is_some()
-            || self.row_ids.related(&self.manifest, &self.session, self.store.root()).is_some()
+            || self.row_ids.related(&self.manifest, &self.session, &self.store.reader_name("")).is_some()
     }
 
     /// Row id to row address. Made once, by the first who asks, from the index of a related version if there is one.
@@ -217,7 +217,7 @@ impl Snapshot {
         &self,
         make: impl FnOnce(Option<&VersionIndex>) -> Result<RowIdIndex>,
     ) -> Result<Arc<VersionIndex>> {
-        self.row_ids.get_or_make(&self.manifest, &self.session, self.store.root(), make)
+        self.row_ids.get_or_make(&self.manifest, &self.session, &self.store.reader_name(""), make)
     }
 
     /// Takes on what costs O(table) from the version that a handle was at before.
