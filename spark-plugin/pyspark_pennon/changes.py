@@ -65,7 +65,7 @@ MOST_RANGES = 256
 # Operations that leave all rows with their values.
 _KEEPS_ROWS = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "UpdateBases", "Project")
 # Operations after which the columns may be others.
-_CHANGES_COLUMNS = ("Merge", "Project", "Overwrite", "Restore", None)
+CHANGES_COLUMNS = ("Merge", "Project", "Overwrite", "Restore", None)
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ class History:
         """
         found = []
         for version in sorted(self.transactions):
-            if version > 1 and self.operation(version) in _CHANGES_COLUMNS:
+            if version > 1 and self.operation(version) in CHANGES_COLUMNS:
                 before, after = (self._end.checkout_version(at) for at in (version - 1, version))
                 if columns_of(before) != columns_of(after):
                     found.append(version)
@@ -368,7 +368,7 @@ class History:
     def changed_rows(self, version: int) -> int:
         """About how many rows a version changed that did more than append."""
         operation = self.operation(version)
-        if operation in _CHANGES_COLUMNS:
+        if operation in CHANGES_COLUMNS:
             return int(self._end.checkout_version(version).count_rows())
         if operation == "Update":
             fragments = self.transactions[version].operation.new_fragments

@@ -12,7 +12,7 @@ URI was made at another time. A start that is not pinned gives the same batches 
 version of a batch is in its end.
 
 A batch covers whole versions, and only the snapshot is divided between batches. Columns are those the query began
-with, found in each version by their field ids.
+with, as `TracedColumns` finds them in each version.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from pyspark_pennon.changes import (
     DESCRIBING,
     History,
     check_columns,
+    columns_of,
     contiguous_from,
     data_schema,
     fragments_of,
@@ -50,6 +51,7 @@ from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
 from pyspark_pennon.handle import version_time
 from pyspark_pennon.plans import check_release, installed_release
+from pyspark_pennon.traced_columns import TracedColumns
 from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
@@ -71,13 +73,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._release = installed_release()
         self._target: int | None = None
         self._data = [name for name in schema.fieldNames() if name not in DESCRIBING.fieldNames()]
-        self._ids: dict[str, int] | None = None
+        self._traced: TracedColumns | None = None
         self._kinds: dict[int, int] = {}
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
         """Where a query without a checkpoint starts."""
         options = self._options
-        self._field_ids()
+        self._columns_of_query()
         if options.starting_version == LATEST:
             return dict(_LATEST)
         if options.starting_version is None and options.starting_timestamp is None:
@@ -100,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Let the query end at the version that is the newest now."""
-        self._field_ids()
+        self._columns_of_query()
         self._target = int(open_newest(self._options).version)
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802
@@ -231,59 +233,66 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         history = History(table.checkout_version(end), begin, end, os.cpu_count() or 1)
         found: list[InputPartition] = []
         first = begin
-        # Ranges within which the columns do not change, in columns of their end.
+        columns = self._columns(table)
+        newest = _facts(table, columns)
+        # Ranges within which the columns do not change, in those of the newest version.
         breaks = [*(version for version in history.column_changes() if version > begin + 1), end + 1]
         for after in breaks:
-            columns = self._columns(table.checkout_version(after - 1))
+            is_as_newest = _facts(table.checkout_version(after - 1), columns) == newest
+            shown_as = None if is_as_newest else int(table.version)
             if self._options.read_change_feed:
-                found.extend(history.ranges(first, after - 1, columns))
+                found.extend(history.ranges(first, after - 1, columns, shown_as))
             else:
-                found.extend(self._appends(table, history, first, after - 1, columns))
+                found.extend(self._appends(table, history, first, after - 1, columns, shown_as))
             first = after - 1
         return found
 
     def _appends(
-        self, table: Any, history: History, begin: int, end: int, columns: tuple[str | None, ...]
+        self,
+        table: Any,
+        history: History,
+        begin: int,
+        end: int,
+        columns: tuple[str | None, ...],
+        shown_as: int | None,
     ) -> Iterator[InputPartition]:
         """Ranges of versions with appended rows, without the versions between that are passed over."""
         first = begin
         if not table.has_stable_row_ids:
             # Without them there is no feed, only new fragments.
+            own = self._columns(table.checkout_version(end))
             for version in range(begin + 1, end + 1):
                 if self._rows(table, history, version):
-                    yield from inserted(version, history.new_fragments(version), columns)
+                    yield from inserted(version, history.new_fragments(version), own)
             return
         for version in range(begin + 1, end + 2):
             if version > end or not self._rows(table, history, version):
                 if first < version - 1:
-                    yield from history.ranges(first, version - 1, columns)
+                    yield from history.ranges(first, version - 1, columns, shown_as)
                 first = version
 
     def _columns(self, table: Any) -> tuple[str | None, ...]:
-        """The names that a version has for the columns of the stream, by field id; None for a column it lacks."""
-        names = _names_by_id(table)
-        found = [names.get(self._field_ids()[name]) for name in self._data]
-        renamed = [at for at, name in enumerate(self._data) if (found[at] or name).lower() != name.lower()]
-        # An overwrite numbers fields from 0 again, so the field may have been another column before.
-        if renamed and self._is_overwritten_after(int(table.version)):
-            for at in renamed:
-                found[at] = None
-        return tuple(found)
+        """The names that a version has for the columns of the stream; None for one that it lacks with that type."""
 
-    def _is_overwritten_after(self, version: int) -> bool:
-        newest = open_newest(self._options)
-        history = History(newest, version, int(newest.version))
-        return any(history.operation(later) == "Overwrite" for later in history.transactions)
+        def has_type(name: str, own: str) -> bool:
+            return bool(data_schema(table, [own]).fields[0].dataType == self._schema[name].dataType)
 
-    def _field_ids(self) -> dict[str, int]:
-        """The field ids of the columns, as the table has them when the query starts."""
-        if self._ids is None:
+        names = self._names_in(table)
+        return tuple(None if own is None or not has_type(name, own) else own for name, own in names.items())
+
+    def _names_in(self, table: Any) -> dict[str, str | None]:
+        traced = self._columns_of_query()
+        names = traced.names_in(table)
+        stored = stored_names(traced.names, self._data, is_sensitive=False)
+        return {name: names[own] for name, own in zip(self._data, stored, strict=True)}
+
+    def _columns_of_query(self) -> TracedColumns:
+        """The columns, as the table has them when the query starts."""
+        if self._traced is None:
             table = open_newest(self._options)
             self._check_names(table)
-            found = {name: id for id, name in _names_by_id(table).items()}
-            stored = stored_names(list(found), self._data, is_sensitive=False)
-            self._ids = {name: found[own] for name, own in zip(self._data, stored, strict=True)}
-        return self._ids
+            self._traced = TracedColumns(table)
+        return self._traced
 
     def _check_names(self, table: Any) -> None:
         asked = StructType([field for field in self._schema.fields if field.name in self._data])
@@ -291,15 +300,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check_schema(self, table: Any) -> None:
         """Refuse to go on if a column of the stream was dropped, or has another type now."""
-        ids = self._field_ids()
-        names = _names_by_id(table)
+        names = self._names_in(table)
         for name in self._data:
-            now = names.get(ids[name])
+            now = names[name]
             kind = None if now is None else data_schema(table, [now]).fields[0].dataType
             if kind == self._schema[name].dataType:
                 continue
             what = "was dropped" if kind is None else f"is {kind.simpleString()} now"
-            if kind is None and name.lower() in map(str.lower, names.values()):
+            if kind is None and name.lower() in map(str.lower, table.schema.names):
                 what = "is another one now, of another type or made again"
             raise invalid(
                 f"Column '{name}' of the stream {what}, in version {table.version} of {self._options.uri} or "
@@ -364,9 +372,9 @@ def _position(offset: Offset) -> int:
     return int(offset["snapshot"] if "snapshot" in offset else offset["version"])
 
 
-def _names_by_id(table: Any) -> dict[int, str]:
-    """The top-level columns of a version."""
-    return {column.id: column.name for column in table.lance_schema.fields()}
+def _facts(table: Any, columns: tuple[str | None, ...]) -> dict[str, Any]:
+    """What identifies some columns of a version."""
+    return {column.name: column for column in columns_of(table) if column.name in columns}
 
 
 def _article(operation: str | None) -> str:

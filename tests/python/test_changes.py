@@ -72,7 +72,10 @@ def test_a_restore_brings_a_column_back(table: pennon.LanceDataset, compacted: b
 @pytest.mark.parametrize("name", ["half", "other"])
 @pytest.mark.parametrize("cleaned", [False, True])
 def test_a_field_id_is_given_out_again(table: pennon.LanceDataset, name: str, cleaned: bool) -> None:
-    """After a compaction nothing tells but the versions between; without them the values are compared as well."""
+    """After a compaction nothing tells but the versions between; without them the values are compared as well.
+
+    Under another name it is another column.
+    """
     table.add_columns({"half": "CASE WHEN id < 3 THEN id / 2 END"})
     field, begin = table.lance_schema.field("half").id, table.version
     table.tags.create("begin", begin)
@@ -85,9 +88,8 @@ def test_a_field_id_is_given_out_again(table: pennon.LanceDataset, name: str, cl
     if cleaned:
         table.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
     changed = [row for row in feed(table, "begin", images="both") if row["_change_type"] != "delete"]
-    assert [(row["_rowid"], row[name]) for row in changed] == [
-        (0, 0), (0, None), (1, 0), (1, None), (2, 1), (2, None),
-    ]  # fmt: skip
+    expected = [(0, 0), (0, None), (1, 0), (1, None), (2, 1), (2, None)]
+    assert [(row["_rowid"], row[name]) for row in changed] == (expected if name == "half" else [])
 
 
 def test_a_restore_goes_back_to_the_column_that_had_the_id(table: pennon.LanceDataset) -> None:
@@ -163,12 +165,11 @@ def test_nested_columns_are_nullable_all_the_way(uri: str) -> None:
 
 
 def test_columns_of_another_type_have_no_old_values(table: pennon.LanceDataset) -> None:
-    """An overwrite may give the same field ids to other columns."""
+    """An overwrite gives the same field ids to other columns."""
     table.insert(pa.table({"id": ["x"], "words": ["y"]}), mode="overwrite")
     found = feed(table, 1, images="both")
     assert [row["id"] for row in found] == [None] * 10 + ["x"]
-    # A field with the same id and type is the same column, whatever its name.
-    assert [row["words"] for row in found] == [f"row {i}" for i in range(10)] + ["y"]
+    assert [row["words"] for row in found] == [None] * 10 + ["y"]
 
 
 def test_large_windows_come_in_batches(uri: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import lance
 import pennon
 
+from support.origins import is_overwritten
+
 Row = dict[str, Any]
 
 
@@ -20,18 +22,21 @@ def fields(table: Any) -> dict[int, str]:
     return dict([part() if callable(part) else part for part in both] for both in parts)
 
 
-def state(dataset: pennon.LanceDataset, version: int, columns: dict[int, str] | None = None) -> dict[int, Row]:
+def state(dataset: pennon.LanceDataset, version: int, shown: int | None = None) -> dict[int, Row]:
     """Rows by id, as the reference reads them.
 
-    Under the names that the columns have, by field id, in another version, null if not there.
+    Under the names that the columns have in another version, null if not there: the columns with the same field
+    ids, or after an overwrite with the same names.
     """
     if version == 0:
         return {}
     table = lance.dataset(dataset.uri, version=version)
     names = fields(table)
-    columns = names if columns is None else columns
     rows = table.to_table(with_row_id=True).to_pylist()
-    return {row["_rowid"]: {name: row.get(names.get(id)) for id, name in columns.items()} for row in rows}
+    columns = names if shown is None else fields(dataset.checkout_version(shown))
+    by_name = shown is not None and is_overwritten(dataset, version, shown)
+    sources = {name: name if by_name else names.get(id) for id, name in columns.items()}
+    return {row["_rowid"]: {name: row.get(source) for name, source in sources.items()} for row in rows}
 
 
 def apply(dataset: pennon.LanceDataset, begin: int, end: int, mode: str = "net") -> dict[int, Row]:
@@ -40,7 +45,7 @@ def apply(dataset: pennon.LanceDataset, begin: int, end: int, mode: str = "net")
         return state(dataset, end)
     table = dataset.checkout_version(end)
     columns = fields(table)
-    rows = state(dataset, begin, columns)
+    rows = state(dataset, begin, end)
     versions, pre = [begin], None
     for change in feed(dataset, begin, end, images="both", mode=mode):
         kind, row, version = (change.pop(f"_{name}") for name in ("change_type", "rowid", "commit_version"))

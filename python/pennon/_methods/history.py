@@ -116,9 +116,9 @@ class HistoryMethods(TableMethods):
         -------
         pyarrow.RecordBatchReader
             `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`, `_commit_version`,
-            `_commit_timestamp`, then the columns, all nullable. Values of other versions are
-            matched by field id, so renamed columns keep theirs; they are null if a version does not have the column
-            with that type.
+            `_commit_timestamp`, then the columns, all nullable. In other versions a column is the one with its
+            field id, so renamed columns keep their values, or before an overwrite the one with its name; values
+            are null if a version does not have the column with that type.
 
         Raises
         ------
@@ -167,9 +167,9 @@ class HistoryMethods(TableMethods):
         pyarrow.Table
             `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`, `_operation` and
             `_commit_message` of the commit, `_rowaddr`, the address of the row in that version, then its values,
-            matched by field id. Address and values of a deleted row are null, and so are time, operation and
-            message of a version that was cleaned up; a deletion in such a version is reported at the next version
-            that was kept.
+            in the columns of this version as `changes` finds them. Address and values of a deleted row are null,
+            and so are time, operation and message of a version that was cleaned up; a deletion in such a version
+            is reported at the next version that was kept.
 
         Raises
         ------

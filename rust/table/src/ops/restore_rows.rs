@@ -10,7 +10,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId, Version
 use tracing::instrument;
 
 use super::RESTORED_ROWS;
-use super::reused::maybe_reused;
+use super::reused::FieldTrail;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::versions::VersionRef;
@@ -105,7 +105,8 @@ impl Dataset {
             then.is_some_and(|then| then.name != field.name)
         };
         let renamed = table.fields.iter().filter(has_another_name);
-        let reused = maybe_reused(old, now, moved::with_members(renamed).into_iter().collect()).await?;
+        let renamed = moved::with_members(renamed).into_iter().collect();
+        let reused = FieldTrail::default().maybe_reused(old, now, renamed).await?;
         let sources = sources(&old.manifest.schema, &table, &reused, old.version())?;
         let schema = Arc::clone(now.arrow_schema());
         let columns = sources.iter().flatten().cloned().collect();

@@ -69,7 +69,7 @@ pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
 use nearest::NearestPlan;
 pub use nearest::{Nearest, Probes};
-pub(crate) use other_version::NullableFields;
+pub(crate) use other_version::{Continuity, NullableFields, id_in_version};
 use pennon_core::{Error, FragmentId, Result};
 pub use pennon_index::{DistanceRange, Metric};
 pub use plan::{IndexUse, ScanPlan};

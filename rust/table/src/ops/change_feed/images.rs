@@ -64,9 +64,7 @@ impl Step {
         let step = Arc::clone(self);
         let two = self.images == Images::Both || self.drop_unchanged;
         let reading = (u64::try_from(readers).unwrap_or(1), two);
-        let mut units =
-            crate::runtime::blocking(move || step.pair.units(&step.columns, &lineages, reading, part))
-                .await?;
+        let mut units = crate::runtime::blocking(move || step.pair.units(&lineages, reading, part)).await?;
         match planted() {
             Some(Fault::FeedLeavesOutDeletes) => units.retain(|unit| unit.kind != UnitKind::Deleted),
             Some(Fault::FeedLeavesOutUpdates) => units.retain(|unit| unit.kind != UnitKind::Updated),

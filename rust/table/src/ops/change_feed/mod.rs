@@ -168,8 +168,9 @@ impl Dataset {
     ///
     /// The columns are `_change_type` (`insert`, `update_preimage`, `update_postimage`, `delete`), `_rowid`,
     /// `_commit_version` and `_commit_timestamp`, then those of the table as `end` has them, or this version, all
-    /// nullable; values of other versions are matched by field id, and null where a version has none of that type. A
-    /// net change counts as committed by the end. Deletions come first, then updates, then insertions.
+    /// nullable. In other versions a column is the one with its field id, also under another name, or through an overwrite
+    /// the one with its name; values are null where a version has none of that type. A net change counts as committed by
+    /// the end. Deletions come first, then updates, then insertions.
     ///
     /// A row is updated if its last-updated version differs, in whichever direction; compactions are silent. Where
     /// the files of a selected column changed in a fragment without a trace in the lineage, or only one of the versions
@@ -185,11 +186,11 @@ impl Dataset {
         options: &FeedOptions,
     ) -> Result<ChangeFeed> {
         let window = Window::find(self, begin, end, options.mode).await?;
-        let schema = match options.columns_of {
-            ColumnsOf::End => &window.end().manifest.schema,
-            ColumnsOf::Table => self.schema(),
+        let shown = match options.columns_of {
+            ColumnsOf::End => window.end(),
+            ColumnsOf::Table => self.snapshot(),
         };
-        let columns = FeedColumns::new(schema, options.columns.as_deref())?;
+        let columns = FeedColumns::new(shown, options.columns.as_deref())?;
         let FeedOptions { images, drop_unchanged, part, .. } = *options;
         Ok(ChangeFeed { window, columns: Arc::new(columns), images, drop_unchanged, part })
     }

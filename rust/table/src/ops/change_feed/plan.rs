@@ -10,7 +10,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId};
 
 use super::FeedPart;
-use super::columns::{FeedColumns, has_one_of};
+use super::columns::{FeedColumns, are_elsewhere, has_one_of};
 use crate::runtime::{IN_FLIGHT, blocking};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
@@ -75,11 +75,11 @@ pub(super) struct Lineage {
 pub(super) type Lineages = (Option<Lineage>, Option<Lineage>);
 
 impl Side {
-    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<Arc<Fragment>>, columns: &FeedColumns) -> Self {
+    fn new(snapshot: &Arc<Snapshot>, fragments: Vec<Arc<Fragment>>, fields: Vec<Option<Field>>) -> Self {
         let reader =
             |fragment: Arc<Fragment>| (fragment.id, FragmentReader::new(Arc::clone(snapshot), fragment, 0));
         let readers = fragments.into_iter().map(reader).collect();
-        Self { readers, fields: columns.fields.in_version(&snapshot.manifest.schema) }
+        Self { readers, fields }
     }
 
     pub(super) fn reader(&self, id: FragmentId) -> Result<&FragmentReader> {
@@ -127,9 +127,14 @@ impl Pair {
         let nothing = Fragments::default();
         let before = old.map_or(&nothing, |snapshot| &snapshot.manifest.fragments);
         let (mut olds, mut news, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
-        let alone = match old {
-            Some(old) => columns.only_in_one(old, new).await?,
-            None => Vec::new(),
+        let new_fields = columns.table.in_version(new).await?;
+        let (old_fields, alone) = match old {
+            Some(old) => {
+                let old_fields = columns.table.in_version(old).await?;
+                let alone = columns.only_in_one((old, &old_fields), (new, &new_fields)).await?;
+                (old_fields, alone)
+            }
+            None => (Vec::new(), Vec::new()),
         };
         let is_candidate = |fragment: &Fragment| has_one_of(fragment, &alone);
         let candidate: Option<&dyn Fn(&Fragment) -> bool> = (!alone.is_empty()).then_some(&is_candidate);
@@ -140,7 +145,7 @@ impl Pair {
             news.extend(added.cloned());
         }
         let is_local = new.store.is_local();
-        let (old, new) = (Side::new(old.unwrap_or(new), olds, columns), Side::new(new, news, columns));
+        let (old, new) = (Side::new(old.unwrap_or(new), olds, old_fields), Side::new(new, news, new_fields));
         let pair = Self { old, new, differing: pairs, alone };
         if is_local {
             return Ok(pair);
@@ -180,7 +185,6 @@ impl Pair {
     /// the store.
     pub(super) fn units(
         &self,
-        columns: &FeedColumns,
         lineages: &[Lineages],
         (readers, both): (u64, bool),
         part: Option<FeedPart>,
@@ -192,7 +196,10 @@ impl Pair {
             sides.extend(match (before, after) {
                 (Some(old), Some(mut new)) => {
                     let (before, after) = (self.old.reader(old.fragment)?, self.new.reader(new.fragment)?);
-                    new.candidate |= columns.are_elsewhere(before.fragment(), after.fragment());
+                    new.candidate |= are_elsewhere(
+                        (before.fragment(), &self.old.fields),
+                        (after.fragment(), &self.new.fields),
+                    );
                     Some(RowSides::Both { old, new })
                 }
                 (Some(old), None) => Some(RowSides::Old(old)),

@@ -30,7 +30,7 @@ use tracing::instrument;
 use self::states::RowLocation;
 use crate::dataset::Dataset;
 use crate::json;
-use crate::scan::NullableFields;
+use crate::ops::reused::TracedColumns;
 use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
 
@@ -73,7 +73,7 @@ impl Dataset {
     /// Every change of a row up to this version, oldest first.
     ///
     /// The columns are `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`,
-    /// `_operation`, `_commit_message`, `_rowaddr`, then those of the table, values matched by field id. What is not
+    /// `_operation`, `_commit_message`, `_rowaddr`, then those of the table, matched as in a change feed. What is not
     /// known is null: of a deleted row its address and values, of a version that was cleaned up the time, operation and
     /// message. A deletion in one of those shows at the next version that is left. Changes without a trace in the
     /// lineage do not show.
@@ -95,7 +95,7 @@ impl Dataset {
                 snapshot.manifest.next_row_id
             )));
         }
-        let selected = Arc::new(NullableFields::of(&snapshot.manifest.schema.fields));
+        let selected = Arc::new(TracedColumns::new(snapshot, &snapshot.manifest.schema.fields));
         let columns = columns(&selected)?;
         // Values of changes are read while the walk continues.
         let (found, changes) = mpsc::channel(IN_FLIGHT);
@@ -109,7 +109,7 @@ impl Dataset {
 }
 
 /// The columns of a history. Errors: `InvalidInput` if one of the table has such a name.
-fn columns(selected: &NullableFields) -> Result<Vec<ArrowField>> {
+fn columns(selected: &TracedColumns) -> Result<Vec<ArrowField>> {
     let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let mut fields = vec![
         ArrowField::new("_change_type", DataType::Utf8, false),
@@ -139,12 +139,15 @@ struct HistoryRow {
 }
 
 impl HistoryRow {
-    async fn of(change: RowChange, selected: Arc<NullableFields>) -> Result<Self> {
+    async fn of(change: RowChange, selected: Arc<TracedColumns>) -> Result<Self> {
         let RowChange { kind, version, commit, location } = change;
         let commit = CommitInfo::of(commit.as_deref()).await?;
         let address = location.as_ref().map(|location| location.address);
         let values = match location {
-            Some(location) => crate::runtime::blocking(move || location.read(&selected)).await?,
+            Some(location) => {
+                let present = selected.in_version(&location.snapshot).await?;
+                crate::runtime::blocking(move || location.read(selected.fields(), &present)).await?
+            }
             None => selected.fields().iter().map(|field| new_null_array(&field.data_type(), 1)).collect(),
         };
         Ok(Self { kind, version, address, commit, values })
@@ -171,7 +174,7 @@ impl CommitInfo {
     }
 }
 
-fn batch(fields: Vec<ArrowField>, selected: &NullableFields, rows: &[HistoryRow]) -> Result<RecordBatch> {
+fn batch(fields: Vec<ArrowField>, selected: &TracedColumns, rows: &[HistoryRow]) -> Result<RecordBatch> {
     let micros =
         |time: Timestamp| time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos / 1000));
     let times: TimestampMicrosecondArray = rows.iter().map(|row| row.commit.time.map(micros)).collect();

@@ -8,13 +8,14 @@ use futures::FutureExt;
 use futures::future::OptionFuture;
 use pennon_core::manifest::{Difference, Fragment, LineageSource};
 use pennon_core::rows::RowRanges;
+use pennon_core::schema::Field;
 use pennon_core::transaction::Transaction;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 use tokio::task::JoinHandle;
 
 use crate::ops::RESTORED_ROWS;
 use crate::runtime::IN_FLIGHT;
-use crate::scan::{self, FragmentReader, NullableFields};
+use crate::scan::{self, FragmentReader};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
@@ -40,13 +41,12 @@ pub(super) struct RowLocation {
 }
 
 impl RowLocation {
-    /// The values of the row, null where the version does not have a column. Blocks on the store.
-    pub(super) fn read(&self, selected: &NullableFields) -> Result<Vec<ArrayRef>> {
+    /// The values of the row in some columns, null where the version does not have one. Blocks on the store.
+    pub(super) fn read(&self, columns: &[Field], present: &[Option<Field>]) -> Result<Vec<ArrayRef>> {
         let fragment = self.snapshot.manifest.fragment(self.address.fragment());
         let fragment = fragment.ok_or_else(|| Error::internal("a row of a fragment that is not there"))?;
         let reader = FragmentReader::new(Arc::clone(&self.snapshot), Arc::clone(fragment), 0);
         let offset = u64::from(self.address.offset());
-        let present = selected.in_version(&self.snapshot.manifest.schema);
         let fields: Vec<_> = present.iter().flatten().collect();
         let mut read = if fields.is_empty() {
             Vec::new()
@@ -54,11 +54,11 @@ impl RowLocation {
             reader.read(&fields, &RowRanges::from(offset..offset + 1))?
         }
         .into_iter();
-        let column = |(present, field): (&Option<_>, &pennon_core::schema::Field)| match present {
+        let column = |(present, field): (&Option<_>, &Field)| match present {
             Some(_) => read.next().ok_or_else(|| Error::internal("a column was not read")),
             None => Ok(new_null_array(&field.data_type(), 1)),
         };
-        present.iter().zip(selected.fields()).map(column).collect()
+        present.iter().zip(columns).map(column).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use pennon_table::{Dataset, FeedOptions, FeedPart, FeedPoint, Images, VersionRef
 
 use super::Step;
 use super::line::{Line, text};
-use super::model::{Predicate, Row, State, Value};
+use super::model::{Predicate, Row, State, Value, first_name};
 
 const LINEAGE: [&str; 3] = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"];
 
@@ -179,9 +179,22 @@ async fn feed(line: &Line, [begin, end]: [u64; 2]) -> Result<(), String> {
             found.entry(id).or_default().push((kinds.value(at).to_owned(), values));
         }
     }
-    let expected = changes(old, new);
+    let (mut others, renamed) = other_columns(old, new);
+    let expected = changes(old, new, &others);
     if found == expected {
         return Ok(());
+    }
+    // Where versions are missing a renamed column may be another one.
+    if !line.kept.iter().copied().eq(1..=line.newest.version().0) {
+        let known = others.len();
+        for chosen in 1..1_u32 << renamed.len().min(10) {
+            others.truncate(known);
+            let is_chosen = |at: &usize| chosen >> at & 1 == 1;
+            others.extend((0..).zip(&renamed).filter(|(at, _)| is_chosen(at)).map(|(_, field)| *field));
+            if found == changes(old, new, &others) {
+                return Ok(());
+            }
+        }
     }
     let ids: BTreeSet<&u64> = found.keys().chain(expected.keys()).collect();
     let differs = ids.into_iter().find(|id| found.get(id) != expected.get(id));
@@ -189,10 +202,21 @@ async fn feed(line: &Line, [begin, end]: [u64; 2]) -> Result<(), String> {
     Err(format!("row {differs} has {:?}, not {:?}", found.get(&differs), expected.get(&differs)))
 }
 
-/// The net changes between two states, values by the fields of the newer one.
-fn changes(old: &State, new: &State) -> BTreeMap<u64, Vec<RowImage>> {
+/// The fields of the newer of two states that are other columns in the older one, and those that have another name there.
+fn other_columns(old: &State, new: &State) -> (Vec<i32>, Vec<i32>) {
+    let names = new.fields.iter().filter_map(|(field, name)| Some((*field, name, old.fields.get(field)?)));
+    let (renamed, others): (Vec<_>, Vec<_>) = names
+        .filter(|(_, name, older)| name != older)
+        .partition(|(_, name, older)| first_name(name) == first_name(older));
+    let field = |(field, ..): (i32, &String, &String)| field;
+    (others.into_iter().map(field).collect(), renamed.into_iter().map(field).collect())
+}
+
+/// The net changes between two states, values by the fields of the newer one, null of `others`.
+fn changes(old: &State, new: &State, others: &[i32]) -> BTreeMap<u64, Vec<RowImage>> {
+    let value = |row: &Row, field: i32| if others.contains(&field) { None } else { row.get(field) };
     let before = |row: &Row| -> BTreeMap<i32, Value> {
-        new.fields.keys().map(|field| (*field, row.get(*field))).collect()
+        new.fields.keys().map(|field| (*field, value(row, *field))).collect()
     };
     let mut changes = BTreeMap::new();
     for (id, row) in &old.rows {

@@ -335,6 +335,11 @@ pub(super) fn two_columns() -> BTreeMap<i32, String> {
     BTreeMap::from([(KEY, "k".to_owned()), (VALUE, "v".to_owned())])
 }
 
+/// The name that a column was added under: it is kept at the beginning of others.
+pub(super) fn first_name(name: &str) -> &str {
+    name.split('r').next().unwrap_or(name)
+}
+
 fn new_row(fields: &BTreeMap<i32, String>, key: i64, value: Value, version: u64) -> Row {
     let mut values: BTreeMap<i32, Value> = fields.keys().map(|field| (*field, None)).collect();
     values.insert(KEY, Some(key));

@@ -21,7 +21,7 @@ use pennon_table::{
 use super::Step;
 use super::check;
 use super::line::{Line, Versions, World, text};
-use super::model::{Assignment, Effect, KEY, Matched, Predicate, VALUE, Value, two_columns};
+use super::model::{Assignment, Effect, KEY, Matched, Predicate, VALUE, Value, first_name, two_columns};
 
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -370,7 +370,7 @@ async fn drop_column(world: &mut World, at: usize, step: &Step) -> Result<(), St
 async fn rename_column(world: &mut World, at: usize, step: &Step) -> Result<(), String> {
     let line = world.line(at)?;
     let Some((field, path)) = any_column(line, step)? else { return Ok(()) };
-    let name = format!("c{}", line.next_column);
+    let name = format!("{}r{}", first_name(&path), line.next_column);
     line.next_column += 1;
     let alteration = Alteration { path, name: Some(name.clone()), ..Alteration::default() };
     world
