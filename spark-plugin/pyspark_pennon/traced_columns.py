@@ -85,8 +85,8 @@ class TracedColumns:
 
 def _origin(version: int, transaction: Any) -> tuple[int | None, bool]:
     operation = None if transaction is None else transaction.operation
-    kind = None if operation is None else type(operation).__name__
-    if kind is None or kind == "Overwrite":
+    kind = type(operation).__name__
+    if operation is None or kind == "Overwrite":
         return None, True
     if kind == "Restore":
         return int(operation.version), False
