@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from support.object_stores import Cloud
+    from support.unreliable_s3 import Proxy
 
 
 @pytest.fixture
@@ -21,3 +27,22 @@ def file_version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=[True, False], ids=["stable", "addresses"])
 def stable(request: pytest.FixtureRequest) -> bool:
     return request.param
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    """An S3 server of the tests of a file."""
+    # moto takes seconds to import, and few files need it.
+    from support.object_stores import running_cloud
+
+    with running_cloud() as started:
+        yield started
+
+
+@pytest.fixture
+def proxy(cloud: Cloud) -> Iterator[Proxy]:
+    """What stands before the server and makes faults."""
+    from support.unreliable_s3 import running_proxy
+
+    with running_proxy(cloud.endpoint) as started:
+        yield started

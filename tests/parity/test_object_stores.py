@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -22,17 +22,10 @@ from support.object_stores import (
     DynamoTable,
     SqliteTable,
     Table,
-    running_cloud,
     stop_after,
 )
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with running_cloud() as started:
-        yield started
 
 
 def rows(*values: int) -> pa.Table:

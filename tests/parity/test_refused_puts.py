@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pennon
 import pyarrow as pa
 import pytest
 from pennon.errors import CommitConflictError, CommitUnknownError
-from support.object_stores import BUCKET, MANIFESTS, Cloud, running_cloud
-from support.unreliable_s3 import Proxy, running_proxy
+from support.object_stores import BUCKET, MANIFESTS, Cloud
+from support.unreliable_s3 import Proxy
 
 ROWS = pa.table({"a": [1, 2, 3]})
 NOTES = "/_refs/branches/"
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with running_cloud() as started:
-        yield started
-
-
-@pytest.fixture
-def proxy(cloud: Cloud) -> Iterator[Proxy]:
-    with running_proxy(cloud.endpoint) as started:
-        yield started
 
 
 def options(cloud: Cloud, proxy: Proxy, **others: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
-from support.object_stores import BUCKET, Cloud, running_cloud
+from support.object_stores import BUCKET
 
 CHANGES: dict[str, Callable[[Any], object]] = {
     "insert": lambda table: table.insert(rows(20, 21)),
@@ -28,12 +28,6 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 
 def rows(begin: int, end: int) -> pa.Table:
     return pa.table({"id": range(begin, end), "v": range(begin, end)})
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with running_cloud() as started:
-        yield started
 
 
 @pytest.fixture(params=["local", "s3"])

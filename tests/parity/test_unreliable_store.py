@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -16,25 +16,13 @@ import pyarrow as pa
 import pytest
 from pennon.errors import CommitUnknownError
 from pennon.stats import process_counters
-from support.object_stores import BUCKET, Cloud, running_cloud
+from support.object_stores import BUCKET, Cloud
 from support.seeds import seeds
-from support.unreliable_s3 import FAULTS, Proxy, running_proxy
+from support.unreliable_s3 import FAULTS, Proxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with running_cloud() as started:
-        yield started
-
-
-@pytest.fixture
-def proxy(cloud: Cloud) -> Iterator[Proxy]:
-    with running_proxy(cloud.endpoint) as started:
-        yield started
 
 
 def options(cloud: Cloud, proxy: Proxy, **others: str) -> dict[str, str]:

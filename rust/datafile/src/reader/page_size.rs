@@ -44,14 +44,14 @@ pub(super) fn estimate(page: &PageMetadata, data_type: &DataType, rows: u64) -> 
             _ => in_file,
         },
         PageLayout::Constant(layout) => {
-            let (value, repetition) = match (&layout.inline_value, page.buffers.as_slice()) {
+            let (value, rep_bytes) = match (&layout.inline_value, page.buffers.as_slice()) {
                 (Some(value), [rep, _]) => (value.len() as u64, len(rep)),
                 (Some(value), _) => (value.len() as u64, 0),
                 (None, [value]) => (len(value), 0),
                 (None, [value, rep, _]) => (len(value), len(rep)),
                 (None, _) => (0, 0),
             };
-            let items = layout.rep.as_ref().map_or(repetition / 2, |(_, items)| *items);
+            let items = layout.rep.as_ref().map_or(rep_bytes / 2, |(_, items)| *items);
             value.saturating_mul(items.max(page.num_rows)).saturating_add(in_file)
         }
         _ => in_file,

@@ -72,8 +72,7 @@ pub(super) fn clusters(
     let mut passes = 0..options.max_iterations.max(1);
     let mut step = |pass: u32| progress(pass + 1);
     if part > 0 && part * 4 <= order.len() {
-        let chosen = order.into_iter().take(part).collect();
-        let of_part = gathered(vectors, chosen);
+        let of_part = gathered(vectors, order.into_iter().take(part));
         // The last passes are over all vectors.
         let mut first = 0..passes.end - passes.end.div_ceil(4).min(passes.end);
         let view = VectorsView::all(&of_part, vectors.width);
@@ -122,7 +121,8 @@ pub(in crate::vector) fn prepared(centroids: &[f64], width: usize, metric: Metri
 }
 
 /// Some vectors in memory of their own, in the order in which they were.
-pub(super) fn gathered(vectors: VectorsView<'_>, mut rows: Vec<usize>) -> Values {
+pub(super) fn gathered(vectors: VectorsView<'_>, rows: impl IntoIterator<Item = usize>) -> Values {
+    let mut rows: Vec<usize> = rows.into_iter().collect();
     rows.sort_unstable();
     let mut values = Vec::with_capacity(rows.len() * vectors.width);
     match vectors.values {

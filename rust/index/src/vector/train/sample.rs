@@ -103,12 +103,12 @@ pub fn train_codebook(
         .then(|| gathered(vectors, Random::new(options.seed).choose(most, vectors.len())));
     let residuals = residuals(chosen.as_ref().unwrap_or(&usable.values), &centroids, metric, options.threads);
     let width = dimension / count;
-    let all: Vec<usize> = (0..residuals.len() / dimension).collect();
     let mut codebook: Vec<f64> = Vec::with_capacity(codes * dimension);
     for (number, start) in (0_u32..).zip((0..dimension).step_by(width)) {
         progress(number, num_sub_vectors)?;
         // They are read in many passes, so they shall lie next to each other.
-        let part = gathered(VectorsView { values: &residuals, dimension, start, width }, all.clone());
+        let view = VectorsView { values: &residuals, dimension, start, width };
+        let part = gathered(view, 0..view.len());
         let view = VectorsView::all(&part, width);
         let options = ClusterOptions { seed: options.seed.wrapping_add(start as u64), ..options };
         codebook.extend(clusters(view, codes, Metric::L2, options, &mut |_| Ok(()))?.centroids);
