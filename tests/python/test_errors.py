@@ -21,6 +21,7 @@ PACKAGES = (ROOT / "python" / "pennon", ROOT / "spark-plugin" / "pyspark_pennon"
 OWN = {name: getattr(pennon.errors, name) for name in pennon.errors.__all__ if not name.endswith("Warning")}
 # What is raised by another name than that of an error of `pennon`, by file, with the reason.
 ELSEWISE = {
+    ("pennon/_address.py", "_invalid"): "makes one of pennon's",
     ("pennon/_predicate.py", "_UntranslatableError"): "caught where it is raised",
     ("pennon/__main__.py", "ModuleNotFoundError"): "what Python raises for a package that is not installed",
     ("pennon/_compatibility/__init__.py", "AttributeError"): "Python demands it of __getattr__",
