@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from pennon._compatibility import ExplainsAbsence
+from pennon._table.handles import OpenedWhenUsed
 from pennon.errors import UnsupportedError
 from pennon.metadata import DataFile, FragmentMetadata
 
 if TYPE_CHECKING:
-    from pennon import _native
+    from collections.abc import Callable
+
+    from pennon._native import Fragment as NativeFragment
     from pennon._protocols import Table
 
 
@@ -20,7 +23,11 @@ class FragmentState(ExplainsAbsence, pyarrow.dataset.Fragment):
     """The properties of `LanceFragment`."""
 
     _dataset: Table
-    _native: _native.Fragment
+    if TYPE_CHECKING:
+        _native: NativeFragment
+        _unopened: Callable[[], NativeFragment]
+    else:
+        _native = OpenedWhenUsed()
 
     @property
     def fragment_id(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -160,7 +161,7 @@ class LanceDataset(
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
     there. Methods that change the table move the object to the version they made; after an error the object keeps
     its version. It pickles as its URI and version, without a commit lock, and can be used in forked and spawned
-    processes.
+    processes; what was unpickled is opened when it is first used.
 
     Examples
     --------
@@ -229,8 +230,9 @@ class LanceDataset(
 
     def __reduce__(self) -> tuple[Any, ...]:
         native = self._native
+        where = (native.uri, native.version, native.storage_options)
         settings = (*native.commit_settings, native.uncommitted_columns)
-        return _reopen, (self.uri, self.version, native.storage_options, self._default_scan_options, *settings)
+        return _unpickled, (self._default_scan_options, *where, *settings)
 
     def __copy__(self) -> LanceDataset:
         return self._like(self._native.copy())
@@ -401,27 +403,25 @@ class LanceDataset(
         return {"dataset": dataset, "merged": merged}
 
 
-def _reopen(
+def _unpickled(scan_options: dict[str, Any], *given: Any) -> LanceDataset:
+    """A dataset that is opened when it is first used."""
+    found = LanceDataset.__new__(LanceDataset)
+    found._default_scan_options, found._unopened = scan_options, partial(_reopened, *given)
+    return found
+
+
+def _reopened(
     uri: str,
     version: int,
-    options: dict[str, str],
-    scan_options: dict[str, Any],
+    storage_options: dict[str, str],
     durability: Durability,
     max_retries: int,
     commit_timeout: timedelta,
-    columns: pa.Schema | None = None,
-) -> LanceDataset:
-    """Unpickles a dataset."""
-    found = LanceDataset(
-        uri,
-        version,
-        storage_options=options,
-        default_scan_options=scan_options,
-        durability=durability,
-        commit_timeout=commit_timeout,
-        max_retries=max_retries,
-    )
-    return found if columns is None else found.with_new_columns(columns)
+    columns: pa.Schema | None,
+) -> _native.Dataset:
+    given: Any = {"durability": durability, "max_retries": max_retries, "commit_timeout": commit_timeout}
+    found = LanceDataset(uri, version, storage_options=storage_options, **given)
+    return (found if columns is None else found.with_new_columns(columns))._native
 
 
 def write_dataset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ class LanceFragment(FragmentColumns):
         self._native = native
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self._dataset, self.fragment_id)
+        return _unpickled, (self._dataset, self.fragment_id)
 
     def __repr__(self) -> str:
         files = [file.path for file in self.data_files()]
@@ -464,14 +465,21 @@ class LanceFragment(FragmentColumns):
         return self.to_table(limit=num_rows)
 
 
-def _unpickle(dataset: Table, fragment_id: int) -> LanceFragment:
-    """Unpickles a fragment."""
+def _unpickled(dataset: Table, fragment_id: int) -> LanceFragment:
+    """A fragment that is looked up when it is first used."""
+    found = LanceFragment.__new__(LanceFragment)
+    found._dataset = dataset
+    found._unopened = partial(_looked_up, dataset, fragment_id)
+    return found
+
+
+def _looked_up(dataset: Table, fragment_id: int) -> _native.Fragment:
     native = dataset._native
     fragment = native.fragment(fragment_id)
     if fragment is None:
         message = f"Fragment {fragment_id} is not in version {native.version} of {native.uri}"
         raise NotFoundError(message, path=native.uri, version=native.version, fragment=fragment_id)
-    return LanceFragment(dataset, fragment)
+    return fragment
 
 
 _NO_LIMIT = 2**64 - 1

@@ -26,6 +26,7 @@ ELSEWISE = {
     ("pennon/__main__.py", "ModuleNotFoundError"): "what Python raises for a package that is not installed",
     ("pennon/_compatibility/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/_readers.py", "_unknown"): "makes one of pennon's",
+    ("pennon/_table/handles.py", "AttributeError"): "Python demands it of __get__",
     ("pennon/arrow/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pennon/arrow/_image_array.py", "kind"): "one of two of pennon's, by the answer of a server",
     ("pennon/cli/_csv.py", "_by_name"): "makes one of pennon's of pyarrow's",
@@ -122,7 +123,7 @@ def test_copies_that_dask_sends(name: str) -> None:
 def test_fields_tell_where(table: pennon.LanceDataset, uri: str, tmp_path: Path) -> None:
     table.delete("id >= 8")
     with pytest.raises(pennon.NotFoundError, match="Fragment 2 is not in version 2") as caught:
-        _fragment(table, 2)
+        _fragment(table, 2).count_rows()
     assert (caught.value.path, caught.value.version, caught.value.fragment) == (uri, 2, 2)
     missing, file = str(tmp_path / "missing"), str(tmp_path / "missing.lance")
     append = pennon.LanceOperation.Append([table.get_fragments()[0].metadata])
@@ -151,7 +152,7 @@ def test_fields_tell_where(table: pennon.LanceDataset, uri: str, tmp_path: Path)
 
 
 def _fragment(table: pennon.LanceDataset, number: int) -> pennon.LanceFragment:
-    """As a process that unpickles a fragment finds it."""
+    """As a process finds it that unpickled a fragment."""
     make, arguments = table.get_fragments()[0].__reduce__()
     return make(arguments[0], number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,7 @@ import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pennon
 import pytest
@@ -29,19 +31,40 @@ def total_of_fragment(part: pennon.LanceFragment) -> int:
 def test_pickle(table: pennon.LanceDataset, uri: str) -> None:
     table.delete("id = 9")
     old = pennon.dataset(uri, version=1, default_scan_options={"with_row_id": True})
-    copy = pickle.loads(pickle.dumps(old))
-    assert (copy.uri, copy.version, copy.count_rows()) == (uri, 1, 10)
-    assert copy.schema.names[-1] == "_rowid"
+    again = pickle.loads(pickle.dumps(old))
+    assert (again.uri, again.version, again.count_rows()) == (uri, 1, 10)
+    assert again.schema.names[-1] == "_rowid"
     part = pickle.loads(pickle.dumps(table.get_fragments()[1]))
     assert total_of_fragment(part) == 4 + 5 + 6 + 7
     assert pickle.loads(pickle.dumps(part.metadata)) == part.metadata
     assert pickle.loads(pickle.dumps(table.lance_schema)) == table.lance_schema
 
 
+def test_what_is_gone_is_missed_where_it_is_used(table: pennon.LanceDataset, uri: str) -> None:
+    pinned = pennon.dataset(uri)
+    part = pinned.get_fragments()[0]
+    table.delete("id = 0")
+    table.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for task, unpickled in ((total, pinned), (total_of_fragment, part)):
+            with pytest.raises(pennon.NotFoundError, match="Version 1 was cleaned up"):
+                pool.apply_async(task, (unpickled,)).get(timeout=60)
+        assert pool.apply_async(total, (table,)).get(timeout=60) == total(table)
+
+
+def test_copies_of_what_was_unpickled(table: pennon.LanceDataset) -> None:
+    unopened = pickle.loads(pickle.dumps(table))
+    table.delete("id = 9")
+    assert (copy.copy(unopened).count_rows(), pickle.loads(pickle.dumps(unopened)).count_rows()) == (10, 10)
+    assert unopened.checkout_version(2).count_rows() == 9
+    with pytest.raises(AttributeError, match="no attribute 'x'"):
+        _ = pickle.loads(pickle.dumps(table)).x
+
+
 @pytest.mark.parametrize("error", [pennon.NotFoundError("gone"), pennon.CommitConflictError("busy", False)])
 def test_errors_pickle(error: pennon.PennonError) -> None:
-    copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy), str(copy), copy.retryable) == (type(error), str(error), error.retryable)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.retryable) == (type(error), str(error), error.retryable)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

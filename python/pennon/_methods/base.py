@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.dataset
 
 from pennon._compatibility import ExplainsAbsence
+from pennon._table.handles import OpenedWhenUsed
 
 if TYPE_CHECKING:
     from pennon._native import Dataset as NativeDataset
@@ -18,7 +19,11 @@ DatasetT = TypeVar("DatasetT", bound="TableMethods")
 class TableMethods(ExplainsAbsence, pyarrow.dataset.Dataset):
     """A dataset without methods: its native handle, and the options of its scans."""
 
-    _native: NativeDataset
+    if TYPE_CHECKING:
+        _native: NativeDataset
+        _unopened: Callable[[], NativeDataset]
+    else:
+        _native = OpenedWhenUsed()
     _default_scan_options: dict[str, Any]
 
     @classmethod
