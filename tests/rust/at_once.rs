@@ -70,8 +70,12 @@ fn few_rows_that_an_index_finds_are_there_at_once() {
             assert_eq!(count(&scanned(&dataset, filter).await), rows, "{filter}");
             assert_eq!(at_once(&dataset, filter).await, Some(rows), "{filter}");
         }
-        // An index is opened by other threads.
-        assert_eq!(at_once(&open(&local).await, "a = 7").await, None);
+        // A small index is opened at once, too, and the rows that it finds are counted.
+        assert_eq!(at_once(&open(&local).await, "a = 7").await, Some(1));
+        for (filter, rows) in few {
+            let counted = without_other_threads(dataset.count_rows(Some(filter))).await;
+            assert_eq!(counted.unwrap().unwrap(), u64::try_from(rows).unwrap(), "{filter}");
+        }
         // More rows are read by other threads, and so are those of an interval and those that no index finds.
         let many: Vec<String> = (0..17).map(|value| value.to_string()).collect();
         let many = format!("a in ({})", many.join(", "));
@@ -83,6 +87,22 @@ fn few_rows_that_an_index_finds_are_there_at_once() {
         let remote = indexed(&memory).await;
         assert_eq!(count(&scanned(&remote, "a = 7").await), 1);
         assert_eq!(at_once(&remote, "a = 7").await, None);
+    });
+}
+
+#[test]
+fn a_handful_of_rows_without_a_filter_is_there_at_once() {
+    runtime().block_on(async {
+        let (_directory, [local, memory]) = uris("at-once-limit");
+        let dataset = create_cut(&local, 0..ROWS, 300).await;
+        let options = |limit, offset| ScanOptions { limit: Some(limit), offset, ..ScanOptions::default() };
+        for (limit, offset) in [(10, None), (16, Some(292))] {
+            let batches = without_other_threads(found(&dataset, &options(limit, offset))).await.unwrap();
+            assert_eq!(count(&batches), usize::try_from(limit).unwrap());
+        }
+        assert!(without_other_threads(found(&dataset, &options(17, None))).await.is_none());
+        let remote = create_cut(&memory, 0..ROWS, 300).await;
+        assert!(without_other_threads(found(&remote, &options(10, None))).await.is_none());
     });
 }
 

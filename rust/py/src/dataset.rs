@@ -36,9 +36,9 @@ use crate::write::WriteRequest;
 /// New values by key; a key with `None` goes away.
 type Updates = BTreeMap<String, Option<String>>;
 
-/// A table at one version.
+/// A table at one version, and the schema of what was read of it last, which copies share.
 #[pyclass(frozen, module = "pennon._native")]
-pub(crate) struct Dataset(Handle, LastSchema);
+pub(crate) struct Dataset(Handle, Arc<LastSchema>);
 
 /// A version; the time is seconds and nanoseconds since 1970, UTC.
 #[derive(IntoPyObject)]
@@ -127,11 +127,15 @@ fn rows(by: &str, Numbers(rows): Numbers) -> TakeRows {
 
 impl Dataset {
     pub(crate) fn wrap(dataset: pennon_table::Dataset) -> Self {
-        Self(Handle::new(dataset), LastSchema::default())
+        Self(Handle::new(dataset), Arc::default())
     }
 
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<pennon_table::Dataset> {
         self.0.get(py)
+    }
+
+    pub(crate) fn last_schema(&self) -> &LastSchema {
+        &self.1
     }
 
     pub(crate) fn move_to(&self, dataset: pennon_table::Dataset) {
@@ -277,7 +281,7 @@ impl Dataset {
 
     /// The same version as an object of its own.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
-        Ok(Self::wrap(self.get(py)?))
+        Ok(Self(Handle::new(self.get(py)?), Arc::clone(&self.1)))
     }
 
     fn fragment(&self, id: u32) -> Option<Fragment> {
@@ -290,7 +294,7 @@ impl Dataset {
     }
 
     fn scan(&self, py: Python<'_>, request: Given<ScanRequest>) -> PyResult<Scan> {
-        Scan::plan(py, self.get(py)?, request.0)
+        Scan::plan(py, self.get(py)?, request.0, &self.1)
     }
 
     fn take<'py>(&self, py: Python<'py>, request: Given<TakeRequest>) -> PyResult<Bound<'py, PyAny>> {

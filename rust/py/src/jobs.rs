@@ -226,11 +226,10 @@ impl Task {
 
     /// Its rows, of a scan.
     fn scan(&self, py: Python<'_>, dataset: &Dataset) -> PyResult<Scan> {
-        let dataset = dataset.get(py)?;
-        let pinned = self.0.pin.pinned(&dataset);
-        let planned = pinned.and_then(|dataset| Ok((self.0.scan_options(&dataset)?, dataset)));
-        let (options, dataset) = planned.map_err(|error| to_py(py, &error))?;
-        Scan::of(py, dataset, options)
+        let pinned = self.0.pin.pinned(&dataset.get(py)?);
+        let planned = pinned.and_then(|pinned| Ok((self.0.scan_options(&pinned)?, pinned)));
+        let (options, pinned) = planned.map_err(|error| to_py(py, &error))?;
+        Scan::of(py, pinned, options, dataset.last_schema())
     }
 
     /// Runs it on the table at its version.

@@ -17,12 +17,25 @@ const VALUES: usize = 16;
 pub(super) const MATCHES: u64 = 4096;
 /// Bytes of indices over vectors that are looked at.
 const BYTES: u64 = 4 << 20;
+/// B-trees that are opened, and their rows together: their pages, of 4,096 rows each, are listed.
+const OPENED: usize = 4;
+const INDEXED_ROWS: u64 = 32 << 20;
 /// Fragments that have their row ids indexed, or their deletion vectors read.
 const FRAGMENTS: usize = 64;
 
 /// Whether to read some fields of so many rows is brief.
 pub(super) fn is_brief_read(snapshot: &Snapshot, fields: &[Field], rows: u64) -> bool {
     rows <= ROWS && !reads_blobs(snapshot, fields) && snapshot.reads_locally()
+}
+
+/// Whether it is brief to count live rows among those that indices found.
+pub(super) fn is_brief_count(snapshot: &Snapshot) -> bool {
+    snapshot.manifest.fragments.len() <= FRAGMENTS && snapshot.reads_locally()
+}
+
+/// Whether it is brief to open B-trees, each over so many rows.
+pub(super) fn is_brief_opening(rows: impl Iterator<Item = u64> + Clone) -> bool {
+    rows.clone().count() <= OPENED && rows.fold(0, u64::saturating_add) <= INDEXED_ROWS
 }
 
 /// Whether it is brief to find rows by stable ids: their index is there, or is made of few fragments.

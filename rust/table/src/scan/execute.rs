@@ -157,15 +157,16 @@ impl Execution {
 
     /// How many live rows of a fragment of the plan an index found, if that is all that is asked for. Blocks on the store.
     fn counted_by_index(&self, at: usize) -> Result<Option<u64>> {
-        let (Some(found), Some(planned)) = (self.indexed.get(), self.plan.fragments.get(at)) else {
-            return Ok(None);
-        };
-        let is_exact = found.is_exact || self.plan.found.is_some();
-        if !is_exact || planned.is_part || !self.plan.output.is_nothing() {
-            return Ok(None);
-        }
-        let Some(rows) = found.bitmap_of(planned.id) else { return Ok(None) };
+        let Some(rows) = self.only_counted(at) else { return Ok(None) };
         rows.map_or(Ok(0), |rows| self.reader(at)?.count_live_among(rows)).map(Some)
+    }
+
+    /// The rows of a fragment of the plan that an index found, if it found some and their number is all that is asked for.
+    fn only_counted(&self, at: usize) -> Option<Option<&RoaringBitmap>> {
+        let (found, planned) = (self.indexed.get()?, self.plan.fragments.get(at)?);
+        let is_exact = found.is_exact || self.plan.found.is_some();
+        (is_exact && !planned.is_part && self.plan.output.is_nothing())
+            .then(|| found.bitmap_of(planned.id))?
     }
 
     /// The positions of the fragments that the filter can match by what it says of row ids; `None` if that may be any.
@@ -253,15 +254,26 @@ impl Execution {
         if self.plan.include_deleted { NeedsDeletions::No } else { NeedsDeletions::Yes }
     }
 
-    /// Whether a fragment of the plan is one of those of which indices found so few rows, in local files, that no other
-    /// thread is needed to read them.
-    pub(super) fn is_brief(&self, fragment: usize) -> bool {
-        let (Some(found), Some(rows)) = (self.indexed.get(), self.plan.fragments.get(fragment)) else {
-            return false;
+    /// Whether so few rows are read of a fragment of the plan, in local files, that no other thread is needed to read them:
+    /// those that indices found, or all rows of the plan.
+    fn is_brief(&self, fragment: usize) -> bool {
+        let are_few = match (self.indexed.get(), self.plan.fragments.get(fragment)) {
+            (Some(found), Some(rows)) => found.bitmap_of(rows.id).is_some() && found.are_at_most(brief::ROWS),
+            _ => self.plan.reads_few(),
         };
-        found.bitmap_of(rows.id).is_some()
-            && found.are_at_most(brief::ROWS)
-            && brief::is_brief_read(&self.plan.snapshot, &self.plan.input.fields, brief::ROWS)
+        are_few && brief::is_brief_read(&self.plan.snapshot, &self.plan.input.fields, brief::ROWS)
+    }
+
+    /// Whether no other thread is needed to divide a fragment of the plan: to read its rows takes no longer, or they are
+    /// counted.
+    pub(super) fn is_divided_briefly(&self, fragment: usize) -> bool {
+        let is_counted = || self.only_counted(fragment).is_some();
+        self.is_brief(fragment) || (brief::is_brief_count(&self.plan.snapshot) && is_counted())
+    }
+
+    /// Whether no other thread is needed to run a unit.
+    pub(super) fn is_run_briefly(&self, unit: &Unit) -> bool {
+        matches!(unit.rows, UnitRows::Counted(_)) || self.is_brief(unit.fragment)
     }
 
     /// Units of what the filter can match in a fragment of the plan. Blocks on the store.

@@ -145,9 +145,22 @@ pub(super) fn live_rows(manifest: &Manifest, fragments: &RoaringBitmap) -> u64 {
 }
 
 fn ranges(rows: &RoaringBitmap) -> RowRanges {
-    let mut rows = rows.iter();
-    let next = || rows.next_range().map(|range| u64::from(*range.start())..u64::from(*range.end()) + 1);
-    std::iter::from_fn(next).collect()
+    let (mut found, mut rows) = (RowRanges::new(), rows.iter());
+    let mut add = |first: u32, last: u32| {
+        let end = u64::from(last) + 1;
+        found.insert(u64::from(first)..end);
+        end
+    };
+    let mut end = None;
+    while let Some(row) = rows.next() {
+        let in_a_run = end == Some(u64::from(row));
+        end = Some(add(row, row));
+        // To look for the end of a run takes longer than to see that there is none.
+        if in_a_run && let Some(rest) = rows.next_range() {
+            end = Some(add(*rest.start(), *rest.end()));
+        }
+    }
+    found
 }
 
 /// Of the values of some rows those of the wanted rows, which are among them.
@@ -176,8 +189,19 @@ fn values_of(rows: &RoaringBitmap, values: &ArrayRef, wanted: &RowRanges) -> Res
 #[cfg(test)]
 mod tests {
     use arrow_array::Int64Array;
+    use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_the_rows(runs in prop::collection::vec((0_u32..200_000, 1_u32..5_000), 0..40), step in 1_u32..4) {
+            let rows: RoaringBitmap =
+                runs.iter().flat_map(|(start, count)| (*start..start + count).step_by(step as usize)).collect();
+            let expected: RowRanges = rows.iter().map(u64::from).collect();
+            prop_assert_eq!(ranges(&rows), expected);
+        }
+    }
 
     #[test]
     fn values_of_few_of_the_rows() {

@@ -13,7 +13,7 @@ use pennon_core::{Error, FieldId, FragmentId, Result, RowId};
 use pennon_index::{Answer, IndexKind, Precision, RowSet, ValueTest};
 use roaring::RoaringBitmap;
 
-use super::brief;
+use super::brief::{self, is_brief_opening};
 use super::find_ascending_ids;
 use super::index_matches::{FragmentRows, IndexMatches, live_rows};
 use super::index_values;
@@ -407,13 +407,14 @@ impl Search<'_> {
         })
     }
 
-    /// Whether it looks into open B-trees only, of which each expects few rows.
+    /// Whether it looks into B-trees only, which are open or small, and of which each expects few rows. Opens them.
     fn is_brief(&self, snapshot: &Snapshot) -> bool {
         match self {
             Self::All(parts) | Self::Either(parts) => parts.iter().all(|part| part.is_brief(snapshot)),
             Self::Test(_, segments) => {
-                let is_open = |s: &&Segment| s.files_kind == IndexKind::BTree && s.is_open(snapshot);
-                segments.iter().all(is_open)
+                let opened = segments.iter().filter(|s| !s.is_open(snapshot));
+                segments.iter().all(|s| s.files_kind == IndexKind::BTree)
+                    && is_brief_opening(opened.map(|s| live_rows(&snapshot.manifest, &s.covered)))
                     && self.rows_at_least(snapshot).is_ok_and(|rows| rows <= brief::MATCHES)
             }
         }

@@ -60,6 +60,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 pub use first_rows::FirstRows;
 pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage, lineage, prepare};
+use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub(crate) use index_matches::IndexMatches;
 pub(crate) use index_rows::covered_rows;
@@ -70,6 +71,7 @@ use metrics::ScanMetrics;
 use nearest::NearestPlan;
 pub use nearest::{Nearest, Probes};
 pub(crate) use other_version::{Continuity, NullableFields, id_in_version};
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, FragmentId, Result};
 pub use pennon_index::{DistanceRange, Metric};
 pub use plan::{IndexUse, ScanPlan};
@@ -291,7 +293,12 @@ impl Scan {
         if let Some(rows) = self.plan.known_rows() {
             return Ok(rows);
         }
-        self.analyze(true).await.map(|done| done.rows)
+        let mut batches = stream::batches(Arc::new(self.plan.counting()), Arc::default());
+        let mut rows = 0_u64;
+        while let Some(batch) = batches.try_next().await? {
+            rows = rows.saturating_add(to_u64(batch.num_rows()));
+        }
+        Ok(rows)
     }
 
     /// Reads all rows, or only counts them, and gives what that took instead of them. Needs a tokio runtime.

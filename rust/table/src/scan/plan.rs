@@ -15,6 +15,7 @@ use pennon_core::{Error, FragmentId, Result};
 use pennon_index::is_ordered;
 use roaring::RoaringBitmap;
 
+use super::brief;
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
 use super::fragment::reads_blobs;
@@ -22,7 +23,7 @@ use super::index_matches::IndexMatches;
 use super::index_search;
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
-use super::units::{self, Unit, UnitRows, Window};
+use super::units::{self, Unit, UnitRows, Window, to_u64};
 use super::{DEFAULT_BATCH_SIZE, Filter, FragmentSlice, Members, ScanOptions};
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, processors};
@@ -251,6 +252,12 @@ impl ScanPlan {
     /// Number of rows that a filter is asked about, or that are read without one; fewer if statistics leave some out.
     pub fn rows_to_look_at(&self) -> u64 {
         self.fragments.iter().map(|rows| rows.shown.end - rows.shown.start).fold(0, u64::saturating_add)
+    }
+
+    /// Whether it is a handful of rows that are read, whatever they are.
+    pub(super) fn reads_few(&self) -> bool {
+        let is_few = |fragments: &[FragmentRows]| to_u64(fragments.len()) <= brief::ROWS;
+        self.filter.is_none() && is_few(&self.fragments) && self.rows_to_look_at() <= brief::ROWS
     }
 
     /// The part of the filter's matches that the result has, unless that is all of them.

@@ -46,7 +46,7 @@ pub(super) fn reduced(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>, reduce: Re
         let _guard = &guard;
         let (execution, token, reduce) = (Arc::clone(&execution), token.clone(), Arc::clone(&reduce));
         let computing = computing.clone();
-        let is_brief = execution.is_brief(unit.fragment);
+        let is_brief = execution.is_run_briefly(&unit);
         let reduced = move |unit: &Unit| match execution.run(unit)? {
             UnitResult::Batches(batches) => Ok(UnitResult::Batches(
                 batches.into_iter().map(|batch| reduce(batch)).collect::<Result<_>>()?,
@@ -180,7 +180,7 @@ fn divided(
 ) -> BoxStream<'static, Result<Unit>> {
     let divide = move |group: Vec<usize>| {
         let (execution, token) = (Arc::clone(&execution), token.clone());
-        let is_brief = group.iter().all(|fragment| execution.is_brief(*fragment));
+        let is_brief = group.iter().all(|fragment| execution.is_divided_briefly(*fragment));
         blocking_unless(is_brief, move || {
             let mut divided = Vec::new();
             for fragment in group {
