@@ -294,6 +294,20 @@ def test_after_commits(uri: str) -> None:
     assert partly.config()["lance.auto_cleanup.older_than"] == "1209600s"
 
 
+@pytest.mark.parametrize("retained", ["1", "2", "3"])
+@pytest.mark.parametrize("interval", ["1", "2"])
+def test_versions_that_are_retained_after_commits(uri: str, interval: str, retained: str) -> None:
+    versions = []
+    for engine, name in ((pennon, uri), (lance, uri + "2")):
+        table = engine.write_dataset(numbers(1), name)
+        settings = {"lance.auto_cleanup.interval": interval, "lance.auto_cleanup.retain_versions": retained}
+        table.update_config(settings)
+        for i in range(7):
+            table.insert(numbers(1, i))
+        versions.append([version["version"] for version in table.versions()])
+    assert versions[0] == versions[1]
+
+
 def test_no_version_to_keep(uri: str) -> None:
     """The setting is refused; where another writer has made it, nothing is cleaned up."""
     table = pennon.write_dataset(numbers(1), uri)

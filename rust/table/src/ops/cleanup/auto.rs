@@ -60,7 +60,7 @@ fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
     let default = CleanupOptions::default();
     let older_than = if retain_versions.is_some() { older_than } else { older_than.or(default.older_than) };
     // The version before the new one is kept, as with the reference: the writer of the new one has just read it.
-    let retain_versions = Some(retain_versions.unwrap_or(1).saturating_add(1));
+    let retain_versions = Some(retain_versions.unwrap_or(2).max(2));
     let options = CleanupOptions {
         older_than,
         retain_versions,
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!((auto.interval, auto.options.older_than), (3, CleanupOptions::default().older_than));
         let auto = parsed(&[("interval", "20"), ("retain_versions", "5"), ("delete_rate_limit", "100")]);
         assert_eq!(auto.options.older_than, None);
-        assert_eq!((auto.options.retain_versions, auto.options.delete_rate_limit), (Some(6), Some(100)));
+        assert_eq!((auto.options.retain_versions, auto.options.delete_rate_limit), (Some(5), Some(100)));
         for bad in ["interval", "retain_versions", "delete_rate_limit", "delete_concurrency", "older_than"] {
             let mut pairs = vec![("interval", "1")];
             pairs.push((bad, "abc"));
