@@ -7,6 +7,7 @@
 //! | `lineage` | that identity: in the manifest or in columns of the data file |
 //! | `rewrite` | live rows of old fragments in the order of their ids |
 //! | `moved` | rows that move, come and go: what updates and merges commit |
+//! | `reconcile`, `required` | batches that call members otherwise; nulls where their type says that there are none |
 //! | `columns` | more columns of fragments that exist: one more data file each |
 //! | `column_writer` | the files of `columns` and `in_place` |
 //! | `in_place` | last-updated-at versions of rows that such columns change, in files of their own |
@@ -35,6 +36,7 @@ pub(crate) mod moved;
 mod orphans;
 pub(crate) mod placement;
 mod reconcile;
+mod required;
 pub(crate) mod rewrite;
 pub mod staged;
 

@@ -21,6 +21,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SchemaRef};
 use arrow_select::take::take;
 use pennon_core::{Error, ErrorKind, Result};
 
+use super::required;
+
 /// A batch of this schema made of columns that have its types except for the names and nullability of members.
 ///
 /// ```
@@ -62,19 +64,18 @@ fn member(
     outer: Option<&NullBuffer>,
     path: &str,
 ) -> Result<Option<ArrayRef>> {
-    if !field.is_nullable()
-        && let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
-        && !outer.is_some_and(|outer| outer.contains(&nulls))
-    {
-        return Err(null_in_required(path));
-    }
+    required::check(array, field, outer, path)?;
     relabeled(array, field.data_type(), path)
 }
 
 fn relabeled(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<Option<ArrayRef>> {
     let found = array.data_type();
     Ok(match (found, wanted) {
-        _ if found == wanted => Some(Arc::clone(array)),
+        // Who has made the array may say of its members what is not so.
+        _ if found == wanted => {
+            required::check_members(array, None, path)?;
+            Some(Arc::clone(array))
+        }
         (DataType::List(_), DataType::List(item)) => list::<i32>(array, item, path)?,
         (DataType::LargeList(_), DataType::LargeList(item)) => list::<i64>(array, item, path)?,
         (DataType::FixedSizeList(_, n), DataType::FixedSizeList(item, m)) if n == m => {
@@ -150,12 +151,6 @@ fn made<A: Array + 'static>(array: Result<A, ArrowError>) -> Result<Option<Array
 
 fn below(path: &str, field: &Field) -> String {
     format!("{path}.{}", field.name())
-}
-
-fn null_in_required(path: &str) -> Error {
-    Error::schema_mismatch(format!(
-        "The field `{path}` contained null values even though the field is marked non-null"
-    ))
 }
 
 #[cfg(test)]
