@@ -22,7 +22,7 @@ METHODS = {
     "fragment.py": ("LanceFragment", ["scanner", "to_table", "to_batches", "to_pandas"]),
 }
 # What pylance's signatures have besides the options of a scan.
-OTHER_TYPES = {"blob_mode": "BlobMode", "kwargs": "Any"}
+OTHER_TYPES = {"blob_mode": "BlobMode", "kwargs": "Any", "schema": "pa.Schema | None"}
 
 
 def option_types() -> dict[str, str]:

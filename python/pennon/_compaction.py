@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from pennon import _native
-from pennon._options import ignored, loading
+from pennon._options import checked_number, ignored, loading
 from pennon._render import Grid, listed, panel
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
@@ -65,6 +65,14 @@ _IGNORED = (
     "io_buffer_size",
     "binary_copy_read_batch_bytes",
     "max_overlays_per_fragment",
+)
+_COUNTS = (
+    "target_rows_per_fragment",
+    "max_bytes_per_file",
+    "num_threads",
+    "max_source_rows",
+    "max_source_bytes",
+    "max_source_fragments",
 )
 _NEEDED_BY_PYLANCE = {
     "target_rows_per_fragment": 1024 * 1024,
@@ -460,6 +468,9 @@ def known_options(options: Any) -> CompactionOptions:
 
 def option_parts(options: CompactionOptions) -> _native.CompactionOptionParts:
     given = known_options(options)
+    for name in _COUNTS:
+        if name in given:
+            checked_number(name, given[name])  # type: ignore[literal-required]
     for name in ("max_source_rows", "max_source_bytes", "max_source_fragments"):
         if given.get(name) == 0:
             raise InvalidInputError(f"{name} must be greater than 0; None means no limit")

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import pennon.blob  # noqa: F401  # registers the Arrow type of blobs
 from pennon import _native
-from pennon._options import ignored, location, refuse, refuse_unknown, strings
+from pennon._options import checked_text, ignored, location, refuse, refuse_unknown, strings
 from pennon.errors import InvalidTypeError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class LanceFileWriter:
             location(path, "path"),
             schema,
             {
-                "version": version,
+                "version": None if version is None else checked_text("version", version),
                 "max_page_bytes": max_page_bytes,
                 "storage_options": strings(storage_options),
                 "durability": durability,

@@ -115,7 +115,7 @@ class FragmentRows(FragmentState):
         self, indices: Sequence[int] | pa.Array, columns: Columns | None, with_row_address: bool = False
     ) -> pa.Table:
         if self._native.num_deletions:
-            scan = self._dataset.scanner(columns=[], with_row_address=True, fragments=[self])
+            scan = self._dataset._scan({"columns": [], "with_row_address": True, "fragments": [self]})
             parts = [batch.column("_rowaddr") for batch in scan.to_batches()]
             live = pa.chunked_array(parts, pa.uint64()).combine_chunks()
             addresses = live.take(self._numbered(indices, len(live)))

@@ -72,7 +72,7 @@ class FragmentState(ExplainsAbsence, pyarrow.dataset.Fragment):
         >>> table.get_fragment(0).schema
         a: int64
         """
-        return self._dataset.schema
+        return self._dataset._native.schema
 
     @property
     def physical_schema(self) -> pa.Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -45,16 +45,19 @@ def to_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         return data.scanner().to_reader()
     if isinstance(data, pyarrow.dataset.Scanner):
         return data.to_reader()
-    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc"):
+    package = type(data).__module__.partition(".")[0]
+    if package in ("pandas", "polars") and type(data).__name__ == "Series":
+        raise InvalidTypeError(f"Data must be a frame, found a Series of {package}: call its to_frame")
+    if package == "pandas" and hasattr(data, "iloc"):
         # Leaves out the index, as the reference does when it is a plain range.
         return frame_to_table(data, schema).to_reader()
-    if type(data).__module__.partition(".")[0] == "polars" and hasattr(data, "to_arrow"):
+    if package == "polars" and hasattr(data, "to_arrow"):
         # Its stream has views of text, which would be stored as another type than the reference stores.
         return data.to_arrow().to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        return _imported(pa.RecordBatchReader.from_stream, data)
     if hasattr(data, "__arrow_c_array__"):
-        return to_reader(pa.record_batch(data))
+        return to_reader(_imported(pa.record_batch, data))
     if isinstance(data, dict):
         return columns_to_table(data, schema).to_reader()
     if isinstance(data, list) and (not data or isinstance(data[0], dict)):
@@ -85,6 +88,13 @@ def to_input(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader
     for field in found.schema:
         _check_field(field, field.name)
     return found
+
+
+def _imported(read: Callable[[Any], Any], data: Any) -> Any:
+    try:
+        return read(data)
+    except pa.ArrowInvalid as error:
+        raise InvalidTypeError(f"Data must be a table or structs, found {type(data).__name__}: {error}") from error
 
 
 def _check_field(field: pa.Field, path: str) -> None:

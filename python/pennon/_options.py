@@ -67,6 +67,11 @@ def deprecated(name: str, instead: str) -> None:
     _warn(f"{name} is deprecated: use {instead}", DeprecationWarning)
 
 
+def converted(name: str) -> None:
+    """Warn that a float was given for a whole number."""
+    _warn(f"{name} is float, converting to int", UserWarning)
+
+
 def file_version(use_legacy_format: bool | None, data_storage_version: str | None) -> str | None:
     """The version of data files, which the deprecated `use_legacy_format` overrules."""
     if use_legacy_format is None:

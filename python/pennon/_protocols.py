@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ class Table(Handle, Protocol):
         """Another version."""
         ...
 
-    def scanner(
-        self, *, columns: list[str] | None, with_row_address: bool | None, fragments: Sequence[Numbered] | None
-    ) -> Scan:
-        """Plan a scan of some fragments."""
+    def _scan(self, options: Any) -> Scan:
+        """Plan a scan without the default options."""
         ...
 
 
@@ -65,8 +63,8 @@ class Scan(Protocol):
 class Scannable(Protocol):
     """A dataset or a fragment, as user functions read it."""
 
-    def scanner(self, *, columns: list[str] | None = None, limit: int | None = None) -> Scan:
-        """Plan a scan."""
+    def _scan(self, options: Any) -> Scan:
+        """Plan a scan without the default options."""
         ...
 
 

@@ -1,21 +1,28 @@
-"""A random sample of the rows of a table; `pennon.sampler` has the name that is public."""
+"""Rows of a table drawn at random, and batches read by their positions; `pennon.sampler` has the public names."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon._table.rows import take
+from pennon._table.scans import given
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
     from pennon.types import Columns
 
-__all__ = ["batches_of", "check_positive", "maybe_sample", "opened"]
+__all__ = ["batches_at", "batches_of", "check_positive", "maybe_sample", "opened"]
+
+# The most that batches are read at once, if there are several.
+_READ_ROWS = 8192
+_READ_BYTES = 8 * 1024**2
 
 
 def maybe_sample(
@@ -74,7 +81,8 @@ def _sampled(
         return
     positions: Sequence[int] = range(dataset.count_rows())
     if filt is not None and n < len(positions):
-        positions = dataset.to_table(columns=["_rowoffset"], filter=filt)["_rowoffset"].to_pylist()
+        scan = dataset._scan({"columns": ["_rowoffset"], "filter": filt})
+        positions = scan.to_table()["_rowoffset"].to_pylist()
     if n >= len(positions):
         yield from dataset.to_batches(columns, filter=filt, batch_size=batch_size)
         return
@@ -116,3 +124,24 @@ def check_positive(**numbers: int) -> None:
 def batches_of(table: pa.Table) -> list[pa.RecordBatch]:
     """The rows as one batch; none if there are none."""
     return table.combine_chunks().to_batches() if table.num_rows else []
+
+
+def batches_at(
+    dataset: LanceDataset, starts: list[int], size: int, columns: Columns | None, with_row_id: bool
+) -> Iterator[pa.RecordBatch]:
+    """The batches that start at these positions: small ones are read several at once."""
+    if size >= _READ_ROWS:
+        for start in starts:
+            options = given(columns=columns, limit=size, offset=start, with_row_id=with_row_id)
+            yield from batches_of(dataset._scan(options).to_table())
+        return
+    total, first, count = dataset.count_rows(), 0, 1
+    while first < len(starts):
+        read = [range(start, min(start + size, total)) for start in starts[first : first + count]]
+        rows = take(dataset._native, "position", [*chain(*read)], columns, members="apart", with_row_id=with_row_id)
+        at = 0
+        for positions in read:
+            yield from batches_of(rows.slice(at, len(positions)))
+            at += len(positions)
+        row_bytes = rows.get_total_buffer_size() // max(len(rows), 1)
+        first, count = first + count, max(min(_READ_BYTES // max(row_bytes, 1), _READ_ROWS) // size, 1)

@@ -32,7 +32,8 @@ def parsed(text: str) -> datetime:
     try:
         return datetime.fromisoformat(known)
     except ValueError as error:
-        raise InvalidInputError(f"Failed to parse timestamp string {text}: {error}") from error
+        reason = str(error).replace(repr(known), repr(text))
+        raise InvalidInputError(f"Failed to parse timestamp string {text}: {reason}") from error
 
 
 def instant(time: datetime | str) -> tuple[int, int]:

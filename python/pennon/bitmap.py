@@ -7,7 +7,7 @@ from operator import index
 from typing import Any
 
 from pennon._compatibility import explain_absent_names
-from pennon.errors import InvalidInputError, MissingKeyError
+from pennon.errors import MissingKeyError, PositionError
 
 __all__ = ["Bitmap"]
 
@@ -88,7 +88,7 @@ class Bitmap(MutableSet[int]):
         return self._values > _checked(other)
 
     def add(self, value: int) -> None:
-        """Add a number. Raises `InvalidInputError` for one that is negative, or 2**32 or more.
+        """Add a number. Raises `PositionError` for one that is negative, or 2**32 or more.
 
         Examples
         --------
@@ -164,7 +164,7 @@ class Bitmap(MutableSet[int]):
         self._values.clear()
 
     def update(self, values: Iterable[int]) -> None:
-        """Add numbers. Raises `InvalidInputError` for one that is negative, or 2**32 or more.
+        """Add numbers. Raises `PositionError` for one that is negative, or 2**32 or more.
 
         Examples
         --------
@@ -275,13 +275,13 @@ def _of(values: set[int]) -> Bitmap:
 
 
 def _checked(values: Iterable[int]) -> set[int]:
-    """The numbers. Raises `InvalidInputError` for one that is negative or too large."""
+    """The numbers. Raises `PositionError` for one that is negative or too large."""
     if isinstance(values, Bitmap):
         return values._values
     found = {index(value) for value in values}
     for value in found:
         if not 0 <= value < _LIMIT:
-            raise InvalidInputError(f"Bitmap values must fit in an unsigned 32-bit integer, got {value}")
+            raise PositionError(f"Bitmap values must fit in an unsigned 32-bit integer, got {value}")
     return found
 
 

@@ -148,5 +148,5 @@ class DatasetDelta:
         columns = [*end._native.schema.names, "_rowid", _CREATED, _UPDATED]
         if self._changed is None:
             self._changed = _native.fragments_since(end._native, self._begin)
-        scan = ScannerBuilder(end).columns(columns).filter(filter)._with_fragment_ids(self._changed)
-        return scan.to_scanner().to_reader()
+        scan = ScannerBuilder._without_defaults(end)._with_fragment_ids(self._changed)
+        return scan.columns(columns).filter(filter).to_scanner().to_reader()

@@ -35,7 +35,7 @@ from pennon._file_reader import (
     ReaderResults,
 )
 from pennon._file_writer import LanceFileWriter, stable_version
-from pennon._options import ignored, location, refuse, strings
+from pennon._options import checked_number, ignored, location, refuse, strings
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class LanceFileSession(ExplainsAbsence):
         pennon.NotFoundError
             There is no such file.
         pennon.InvalidInputError
-            The file ends before the range does.
+            The file ends before the range does, or a number is negative.
 
         Examples
         --------
@@ -262,9 +262,9 @@ class LanceFileSession(ExplainsAbsence):
         b'LANC'
         """
         file = self._existing(path)
-        if offset < 0 or length < 0 or offset + length > file.stat().st_size:
-            found = file.stat().st_size
-            raise InvalidInputError(f"{path} has {found} bytes; {length} from {offset} on are wanted")
+        offset, length = checked_number("offset", offset), checked_number("length", length)
+        if offset + length > (size := file.stat().st_size):
+            raise InvalidInputError(f"{path} has {size} bytes; {length} from {offset} on are wanted")
         with file.open("rb") as opened:
             opened.seek(offset)
             return opened.read(length)

@@ -154,7 +154,9 @@ class LanceFragment(FragmentColumns):
             Id of the fragment; by default the commit assigns one.
         mode
             `append` if it will be added to a table, whose schema the rows must fit; otherwise `overwrite`.
-        progress, data_storage_version, storage_options, session
+        progress
+            As in [write_fragments][pennon.fragment.write_fragments].
+        data_storage_version, storage_options, session
             As in [write_dataset][pennon.write_dataset].
         max_rows_per_group
             Accepted, without effect.
@@ -262,10 +264,11 @@ class LanceFragment(FragmentColumns):
         if options.get("batch_readahead") == 16:
             # The default, which nobody has to be warned of.
             del options["batch_readahead"]
-        return scan(self._dataset, {**options, "fragments": [self]})
+        return scan(self._dataset, {**options, "fragments": [self]}, with_defaults=False)
 
     def scanner(
         self,
+        schema: pa.Schema | None = None,
         *,
         columns: Columns | None = None,
         batch_size: int | None = None,
@@ -286,6 +289,9 @@ class LanceFragment(FragmentColumns):
     ) -> LanceScanner:
         """A scan of this fragment; options as in [LanceDataset.scanner][pennon.LanceDataset.scanner].
 
+        The default scan options of the dataset are not used. Programs that scan datasets of pyarrow give a
+        `schema`, which names the columns to read where `columns` does not.
+
         Examples
         --------
         >>> import pennon
@@ -294,6 +300,8 @@ class LanceFragment(FragmentColumns):
         >>> table.get_fragment(1).scanner(filter="a > 3", with_row_id=True).to_table().to_pydict()
         {'a': [4, 5], '_rowid': [4, 5]}
         """
+        if schema is not None and columns is None:
+            columns = schema.names
         options = given(
             columns=columns,
             batch_size=batch_size,

@@ -16,7 +16,7 @@ from pennon._options import ignored
 from pennon._progress import check_progress
 from pennon._table.merge_source import merge_source, source_schema
 from pennon._table.observed import observed
-from pennon.errors import InvalidInputError, InvalidTypeError
+from pennon.errors import InvalidInputError, InvalidTypeError, PositionError
 from pennon.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 0}
         """
         if max_retries < 0:
-            raise InvalidInputError(f"conflict_retries is {max_retries}, expected at least 0")
+            raise PositionError(f"conflict_retries is {max_retries}, expected at least 0")
         self._request["conflict_retries"] = max_retries
         return self
 

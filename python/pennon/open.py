@@ -53,8 +53,8 @@ def dataset(
     storage_options
         Keys and values for the object store.
     default_scan_options
-        Options that every scan starts from, by the names of the parameters of
-        [LanceDataset.scanner][pennon.LanceDataset.scanner].
+        Options that every scan of the dataset starts from, by the names of the parameters of
+        [LanceDataset.scanner][pennon.LanceDataset.scanner]. Fragments, counts and changes do not use them.
     metadata_cache_size_bytes
         Bytes of metadata to keep in memory, without a session.
     commit_lock

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pennon._compatibility import explain_absent_names
 from pennon._optional import require
 from pennon._options import deprecated, ignored, refuse_unknown, unless
-from pennon._sample import batches_of, check_positive, maybe_sample, opened
+from pennon._sample import batches_at, batches_of, check_positive, maybe_sample, opened
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = [
 explain_absent_names(__name__)
 
 _BUFFERED_BATCHES = 64
+_ABOUT_ALL_ROWS = {"limit", "offset", "order_by"}
 
 
 class Sampler(ABC):
@@ -117,14 +118,18 @@ class FragmentSampler(Sampler):
         """The batches of the fragments that `iter_fragments` gives; parameters as for `Sampler`."""
         ignored(batch_readahead=unless(batch_readahead, 16))
         check_positive(batch_size=batch_size)
-        for fragment in self.iter_fragments(dataset, *args, **kwargs):
-            yield from fragment.to_batches(
+        fragments = self.iter_fragments(dataset, *args, **kwargs)
+        # Default options that sort and limit are about the rows of all fragments.
+        is_one = not _ABOUT_ALL_ROWS.isdisjoint(dataset._default_scan_options)
+        for scanned in [[*fragments]] if is_one else ([fragment] for fragment in fragments):
+            yield from dataset.scanner(
                 columns=columns,
                 batch_size=batch_size,
                 filter=filter,
+                fragments=scanned,
                 with_row_id=with_row_id,
                 strict_batch_size=True,
-            )
+            ).to_batches()
 
     @abstractmethod
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
@@ -285,7 +290,8 @@ class ShardedFragmentSampler(_Shard, FragmentSampler):
 class ShardedBatchSampler(_Shard, Sampler):
     """Every `world_size`-th batch, from that at position `rank`.
 
-    Without a filter a process reads the rows of its batches only. With one it scans the whole table, and gets every
+    Without a filter a process reads the rows of its batches only, whatever the default scan options of the dataset:
+    small batches several at once, up to 8 MB. With one it scans the whole table, and gets every
     `world_size`-th of the rows that match; a random order is then one of batches that are near each other, as they
     are shuffled in a buffer of 64.
 
@@ -357,9 +363,8 @@ class ShardedBatchSampler(_Shard, Sampler):
         check_positive(batch_size=batch_size)
         if filter is None:
             step = batch_size * self._world_size
-            for start in self._shuffled(range(self._rank * batch_size, dataset.count_rows(), step)):
-                rows = dataset.to_table(columns, limit=batch_size, offset=start, with_row_id=with_row_id)
-                yield from batches_of(rows)
+            starts = self._shuffled(range(self._rank * batch_size, dataset.count_rows(), step))
+            yield from batches_at(dataset, starts, batch_size, columns, with_row_id)
             return
         scan = dataset.to_batches(columns, filter=filter, batch_size=batch_size, with_row_id=with_row_id)
         batches = rebatched(_every(scan, self._rank, self._world_size), batch_size)

@@ -44,13 +44,20 @@ class ScannerBuilder(BuilderApi):
     [{'a': 2}]
     """
 
+    _expression: pc.Expression | None = None
+    _orderings: tuple[ColumnOrdering, ...] = ()
+    _prefilter = _without_distance = False
+
     def __init__(self, ds: Table) -> None:
-        self._dataset = ds
-        self._expression: pc.Expression | None = None
-        self._orderings: tuple[ColumnOrdering, ...] = ()
-        self._request = scans.new_request()
-        self._prefilter = self._without_distance = False
+        self._dataset, self._request = ds, scans.new_request()
         self.apply_defaults(ds._default_scan_options)
+
+    @classmethod
+    def _without_defaults(cls, dataset: Table) -> ScannerBuilder:
+        """A scan of all rows and columns, whatever the default options of the dataset."""
+        builder = cls.__new__(cls)
+        builder._dataset, builder._request = dataset, scans.new_request()
+        return builder
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> ScannerBuilder:
         """Call the methods that `default_opts` names. Raises `InvalidInputError` for a name that is not a method.
@@ -499,22 +506,26 @@ class ScannerBuilder(BuilderApi):
         plan = scans.plan(
             dataset._native,
             request,
-            dataset.schema,
+            None if self._expression is None else dataset.schema,
             expression=self._expression,
             orderings=self._orderings,
         )
         return LanceScanner(dataset, plan)
 
 
-def scan(dataset: Table, options: ScanOptions) -> LanceScanner:
-    """Plan a scan with the options that have a value; reads nothing."""
+def scan(dataset: Table, options: ScanOptions, *, with_defaults: bool = True) -> LanceScanner:
+    """Plan a scan with the options that have a value; reads nothing.
+
+    Fragments, and Pennon itself, scan without the default options of the dataset: these are for its callers.
+    """
     if options.get("full_text_query") is not None:
         raise UnsupportedError(
             "The option 'full_text_query' is not supported by this release: full-text indices are kept true, and "
             f"searched by pylance, lance.dataset({dataset._native.uri!r}).to_table(full_text_query=...)"
         )
     refuse(**{name: options.get(name) for name in _NOT_OFFERED})
-    builder = ScannerBuilder(dataset).with_fragments(options.get("fragments"))
+    builder = ScannerBuilder(dataset) if with_defaults else ScannerBuilder._without_defaults(dataset)
+    builder.with_fragments(options.get("fragments"))
     if (nearest := options.get("nearest")) is not None:
         if options.get("fragments") is not None:
             raise InvalidInputError("nearest is not supported for a scan of some fragments")

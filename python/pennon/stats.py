@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from pennon import _native
 from pennon._compatibility import ExplainsAbsence
 from pennon._render import panel
-from pennon.errors import UnsupportedError
 from pennon.indices import statistics
 
 if TYPE_CHECKING:
@@ -271,8 +270,8 @@ class LanceStats(ExplainsAbsence):
 
         Raises
         ------
-        pennon.UnsupportedError
-            A data file is under a base path.
+        pennon.NotFoundError
+            A data file is missing.
 
         Examples
         --------
@@ -282,11 +281,13 @@ class LanceStats(ExplainsAbsence):
         [(0, True), (1, True)]
         """
         sizes = dict.fromkeys(sorted(_field_ids(self._native.lance_schema["fields"])), 0)
-        root, options = self._native.uri, self._native.storage_options
+        roots: dict[int | None, str] = {None: f"{self._native.uri}/data"}
+        for base in _native.base_paths(self._native):
+            roots[base["id"]] = f"{base['path']}/data" if base["is_dataset_root"] else base["path"]
+        options = self._native.storage_options
         for file in (file for fragment in self._native.fragments for file in fragment.parts["files"]):
-            if file["base_id"] is not None:
-                raise UnsupportedError(f"The data file {file['path']} is under a base path, which is not supported")
-            columns = _native.FileReader(f"{root}/data/{file['path']}", None, options).metadata()["columns"]
+            path = f"{roots[file['base_id']].rstrip('/')}/{file['path']}"
+            columns = _native.FileReader(path, None, options).metadata()["columns"]
             for field, index in zip(file["fields"], file["column_indices"], strict=True):
                 if field in sizes and 0 <= index < len(columns):
                     pages = columns[index]["pages"]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._input import to_reader
+from pennon._table.scans import given
 from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def batch_udf(
         Schema of the new columns; by default that of the function's result for the first row.
     checkpoint_file
         Where to keep the results of batches until the columns are committed. After a failure the same call, with
-        the same file, continues where it stopped: batches of fragments that have not changed are not computed
-        again.
+        the same file, continues where it stopped: batches of the same rows, of fragments that have not changed, are
+        not computed again. With another `batch_size` all are.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class BatchUDFCheckpoint(ExplainsAbsence):
     class BatchInfo(NamedTuple):
         """Identifies a batch: its fragment, and its number in the fragment.
 
-        `source` describes the fragment, so that a result is never used for other rows.
+        `source` describes the fragment and the rows of the batch, so that a result is never used for other rows.
         """
 
         fragment_id: int
@@ -313,9 +314,11 @@ def applied(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for fragment in fragments:
-            source = f"{fragment.metadata.to_json()} {read_columns}"
+            source, first = f"{fragment.metadata.to_json()} {read_columns}", 0
             for number, batch in enumerate(fragment.to_batches(columns=read_columns, batch_size=batch_size)):
-                yield _result(udf, batch, BatchUDFCheckpoint.BatchInfo(fragment.fragment_id, number, source))
+                rows = f"{source} rows {first} to {first + batch.num_rows}"
+                yield _result(udf, batch, BatchUDFCheckpoint.BatchInfo(fragment.fragment_id, number, rows))
+                first += batch.num_rows
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -340,8 +343,10 @@ def _result(udf: BatchUDF, batch: pa.RecordBatch, info: BatchUDFCheckpoint.Batch
     return result
 
 
-def _sample(function: Callable[[pa.RecordBatch], Any], source: Any, read_columns: list[str] | None) -> pa.Schema:
-    scanner = source.scanner(limit=1, columns=read_columns)
+def _sample(
+    function: Callable[[pa.RecordBatch], Any], source: Scannable, read_columns: list[str] | None
+) -> pa.Schema:
+    scanner = source._scan(given(limit=1, columns=read_columns))
     first = next(iter(scanner.to_batches()), None)
     if first is None:
         first = pa.RecordBatch.from_pylist([], schema=scanner.projected_schema)

@@ -59,8 +59,19 @@ def test_tables_without_data(tmp_path: Path) -> None:
     assert found(table) == found(lance.dataset(tmp_path / "t"))
 
 
-def test_base_paths_are_refused(tmp_path: Path) -> None:
-    base = pennon.DatasetBasePath(str(tmp_path / "base"), "base")
-    table = pennon.write_dataset(rows(), tmp_path / "t", initial_bases=[base], target_bases=["base"])
-    with pytest.raises(pennon.UnsupportedError, match="under a base path"):
-        table.stats.data_stats()
+@pytest.mark.parametrize("is_dataset_root", [False, True])
+def test_files_under_base_paths(tmp_path: Path, is_dataset_root: bool) -> None:
+    base = pennon.DatasetBasePath(str(tmp_path / "base"), "base", is_dataset_root)
+    uri = str(tmp_path / "t")
+    table = pennon.write_dataset(rows(), uri, initial_bases=[base], target_bases=["base"])
+    table.insert(rows())
+    assert found(table) == found(lance.dataset(uri))
+
+
+def test_branches_and_clones(tmp_path: Path) -> None:
+    uri, clone = str(tmp_path / "t"), str(tmp_path / "clone")
+    table = pennon.write_dataset(rows(), uri)
+    branch = table.create_branch("b")
+    branch.insert(rows().slice(0, 10))
+    assert found(branch) == found(lance.dataset(uri).checkout_version(("b", None)))
+    assert found(table.shallow_clone(clone, 1)) == found(lance.dataset(clone)) == found(table)

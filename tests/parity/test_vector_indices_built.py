@@ -364,3 +364,18 @@ def test_descriptions(uri: str) -> None:
     assert mine["metric_type"] == other["metric_type"]
     assert mine["partitions"] == other["partitions"]
     assert mine["sub_index"]["index_type"] == other["sub_index"]["index_type"] == "PQ"
+
+
+@pytest.mark.parametrize("number", [2.0, 3.7, np.float64(2.5)])
+def test_a_float_of_partitions_is_converted(uri: str, number: float) -> None:
+    found = []
+    for library in (pennon, lance):
+        path = f"{uri}-{library.__name__}"
+        written(path, vectors(300), stable=True)
+        with pytest.warns(UserWarning, match="num_partitions is float, converting to int"):
+            library.dataset(path).create_index("vec", "IVF_FLAT", num_partitions=number)
+        found.append(lance.dataset(path).stats.index_stats("vec_idx")["indices"][0]["num_partitions"])
+    assert found == [int(number)] * 2
+    for wrong in (float("nan"), "2"):
+        with pytest.raises(pennon.InvalidTypeError, match="num_partitions must be a whole number"):
+            pennon.dataset(uri + "-pennon").create_index("vec", "IVF_FLAT", num_partitions=wrong, replace=True)

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pennon
+import polars as pl
 import pyarrow as pa
 import pytest
+from pennon.bitmap import Bitmap
+from pennon.errors import PositionError
+from pennon.file import LanceFileSession, LanceFileWriter
+from pennon.fragment import write_fragments
 
 DATA = pa.table({"i": [1, 2, 3]})
 WHOLE, VERSION = "must be a whole number, found", r"must be an int, a tag \(str\) or a tuple of branch and version"
@@ -66,6 +72,16 @@ TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "delete_config_keys": (lambda t: t.delete_config_keys("a"), "keys must be a list of texts, found str 'a'"),
     "update_schema_metadata": (lambda t: t.update_schema_metadata(5), f"values {STRINGS} 5"),
     "replace_schema_metadata": (lambda t: t.replace_schema_metadata(5), f"new_metadata {STRINGS} int"),
+    "max_rows_per_file": (lambda t: t.insert(DATA, max_rows_per_file=1.5), f"max_rows_per_file {WHOLE} float 1.5"),
+    "update": (lambda t: t.update({"i": "i"}, conflict_retries=1.5), f"conflict_retries {WHOLE} float 1.5"),
+    "a file version": (
+        lambda t: LanceFileWriter(t.uri + "-file", DATA.schema, version=2.1),
+        "version must be text",
+    ),
+    "a series of pandas": (lambda t: t.insert(pd.Series([1])), "must be a frame, found a Series of pandas"),
+    "a series of polars": (lambda t: t.insert(pl.Series([1])), "must be a frame, found a Series of polars"),
+    "an array": (lambda t: t.insert(pa.array([1])), "must be a table or structs, found Int64Array: .*int64"),
+    "chunks": (lambda t: t.insert(pa.chunked_array([[1]])), "must be a table or structs, found ChunkedArray: "),
 }
 VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "history": (lambda t: t.history(-1), f"row_id {NEGATIVE}"),
@@ -110,7 +126,29 @@ VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "sample too many": (lambda t: t.sample(100), "num_rows is 100, but the table has 3 rows"),
     "retain_versions": (lambda t: t.cleanup_old_versions(retain_versions=-1), f"retain_versions {NEGATIVE}"),
     "get_fragment": (lambda t: t.get_fragment(-1), f"fragment_id {NEGATIVE}"),
+    "asof": (lambda t: pennon.dataset(t.uri, asof="xyz"), "Failed to parse timestamp string xyz: .* 'xyz'"),
 }
+# Numbers for which pylance raises an `OverflowError`.
+TOO_SMALL: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "max_rows_per_file": (lambda t: t.insert(DATA, max_rows_per_file=-1), f"max_rows_per_file {NEGATIVE}"),
+    "max_bytes_per_file": (lambda t: t.insert(DATA, max_bytes_per_file=-1), f"max_bytes_per_file {NEGATIVE}"),
+    "fragments": (lambda t: write_fragments(DATA, t, max_rows_per_file=-1), f"max_rows_per_file {NEGATIVE}"),
+    "update": (lambda t: t.update({"i": "i"}, conflict_retries=-1), f"conflict_retries {NEGATIVE}"),
+    "delete": (lambda t: t.delete("i = 1", conflict_retries=-1), f"conflict_retries {NEGATIVE}"),
+    "merge": (lambda t: t.merge_insert("i").conflict_retries(-1), "conflict_retries is -1, expected at least 0"),
+    "compact_files": (
+        lambda t: t.optimize.compact_files(target_rows_per_fragment=-1),
+        f"target_rows_per_fragment {NEGATIVE}",
+    ),
+    "num_threads": (lambda t: t.optimize.compact_files(num_threads=-1), f"num_threads {NEGATIVE}"),
+    "bitmap": (lambda t: Bitmap().add(-1), "unsigned 32-bit integer, got -1"),
+    "read_range": (lambda t: LanceFileSession(t.uri).read_range(a_file(t), -1, 2), f"offset {NEGATIVE}"),
+    "read_range length": (lambda t: LanceFileSession(t.uri).read_range(a_file(t), 1, -1), f"length {NEGATIVE}"),
+}
+
+
+def a_file(table: pennon.LanceDataset) -> str:
+    return f"data/{table.get_fragments()[0].data_files()[0].path}"
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +171,16 @@ def test_wrong_values(unchanged: pennon.LanceDataset, name: str) -> None:
     call, message = VALUES[name]
     with pytest.raises(pennon.InvalidInputError, match=message):
         call(unchanged)
+    assert unchanged.latest_version == 1
+
+
+@pytest.mark.parametrize("name", TOO_SMALL)
+def test_numbers_that_are_too_small(unchanged: pennon.LanceDataset, name: str) -> None:
+    call, message = TOO_SMALL[name]
+    with pytest.raises(PositionError, match=message) as found:
+        call(unchanged)
+    assert isinstance(found.value, OverflowError)
+    assert isinstance(found.value, ValueError)
     assert unchanged.latest_version == 1
 
 

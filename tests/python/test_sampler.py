@@ -18,7 +18,8 @@ import pennon.sampler as ours
 import pyarrow as pa
 import pytest
 from lance._dataset.sharded_batch_iterator import ShardedBatchIterator
-from pennon import InvalidInputError
+from pennon import InvalidInputError, _sample
+from pennon._table.rows import take
 
 ROWS = 100
 
@@ -109,6 +110,47 @@ def test_many_batches_that_match_are_mixed(tmp_path: Path) -> None:
     assert first != sorted(first)
     sampler.set_epoch(1)
     assert rows(sampler(table, batch_size=5, filter="i >= 0")) != first
+
+
+@pytest.mark.parametrize("randomize", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 16, 200])
+def test_batches_that_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, randomize: bool
+) -> None:
+    data = pa.table(
+        {
+            "i": range(300),
+            "s": [{"x": i, "y": str(i)} for i in range(300)],
+            "l": [[i] * (i % 4) for i in range(300)],
+        }
+    )
+    table = pennon.write_dataset(data, tmp_path / "t", max_rows_per_file=70)
+    table.delete("i % 7 = 3")
+
+    def read(columns: Any) -> list[pa.RecordBatch]:
+        sampler = ours.ShardedBatchSampler(1, 2, randomize=randomize, seed=2)
+        return list(sampler(table, batch_size=size, columns=columns, with_row_id=True))
+
+    shapes: list[Any] = [None, ["s.x", "_rowaddr", "i"], {"twice": "i * 2", "l": "l"}]
+    together = [read(columns) for columns in shapes]
+    # No row more than a batch is read at once.
+    monkeypatch.setattr(_sample, "_READ_ROWS", 1)
+    assert together == [read(columns) for columns in shapes]
+    assert all(batch.num_rows <= size for batches in together for batch in batches)
+
+
+def test_wide_rows_are_read_a_few_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pa.table({"i": range(64), "wide": [bytes(1000)] * 64})
+    table = pennon.write_dataset(data, tmp_path / "t")
+    sizes: list[int] = []
+    monkeypatch.setattr(_sample, "_READ_BYTES", 10_000)
+    monkeypatch.setattr(
+        _sample, "take", lambda *given, **more: [sizes.append(len(given[2])), take(*given, **more)][1]
+    )
+    assert rows(ours.ShardedBatchSampler(0, 1)(table, batch_size=2)) == list(range(64))
+    assert sizes[0] == 2
+    assert 2 < max(sizes) <= 10
+    assert len(sizes) < 16
 
 
 def test_epochs(tables: Any) -> None:

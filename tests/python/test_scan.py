@@ -100,8 +100,7 @@ def test_fragments(table: pennon.LanceDataset) -> None:
     assert part.deletion_file() is None
     assert part.metadata.files[0].path.endswith(".lance")
     assert table.get_fragment(9) is None
-    with pytest.raises(ValueError, match="filter"):
-        table.get_fragments(pc.field("id") > 1)
+    assert [part.fragment_id for part in table.get_fragments(pc.field("id") > 100)] == [0, 1, 2]
 
 
 def test_fragment_with_deletions(table: pennon.LanceDataset) -> None:
@@ -241,6 +240,24 @@ def test_duckdb(table: pennon.LanceDataset) -> None:
     duckdb = pytest.importorskip("duckdb")
     rows = duckdb.connect().register("flights", table).execute("SELECT sum(id) FROM flights WHERE id > 5")
     assert rows.fetchall() == [(30,)]
+
+
+def test_datafusion(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id = 5")
+    shown = pennon.dataset(uri, default_scan_options={"limit": 1, "columns": ["text"]})
+    context = pytest.importorskip("datafusion").SessionContext()
+    context.register_dataset("rows", shown)
+    query = "SELECT id FROM rows WHERE id > 3 AND text <> 'row 8' ORDER BY id DESC LIMIT 4"
+    assert context.sql(query).to_pydict() == {"id": [9, 7, 6, 4]}
+    assert context.sql("SELECT count(*) AS count FROM rows").to_pydict() == {"count": [9]}
+
+
+def test_a_schema_names_columns(table: pennon.LanceDataset) -> None:
+    (fragment, *_) = table.get_fragments(pc.field("id") > 100)
+    schema = pa.schema([table.schema.field("text")])
+    assert fragment.scanner(schema).to_table().schema == schema
+    assert fragment.scanner(schema, columns=["id"]).to_table()["id"].to_pylist() == [0, 1, 2, 3]
+    assert fragment.scanner(schema=None).projected_schema == table.schema
 
 
 def test_polars(table: pennon.LanceDataset) -> None:

@@ -158,6 +158,42 @@ def test_a_checkpoint_saves_what_was_computed(table: pennon.LanceDataset, tmp_pa
     assert not kept.exists()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 100])
+def test_a_checkpoint_resumed_with_other_batches(table: pennon.LanceDataset, tmp_path: Path, size: int) -> None:
+    seen: list[list[int]] = []
+
+    def udf(is_broken: bool) -> pennon.BatchUDF:
+        @pennon.batch_udf(pa.schema({"new": pa.int64()}), checkpoint_file=tmp_path / "kept.sqlite")
+        def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+            seen.append(batch["id"].to_pylist())
+            if is_broken and 9 in seen[-1]:
+                raise RuntimeError("out of memory")
+            return pa.record_batch({"new": pc.add(batch["id"], 100)})
+
+        return function
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        table.add_columns(udf(True), batch_size=2)
+    seen.clear()
+    table.add_columns(udf(False), batch_size=size)
+    assert table.to_table()["new"].to_pylist() == list(range(100, 110))
+    assert (seen == [[8, 9]]) == (size == 2)
+
+
+def test_a_checkpoint_that_does_not_say_which_rows(table: pennon.LanceDataset, tmp_path: Path) -> None:
+    udf = pennon.batch_udf(pa.schema({"new": pa.int64()}), checkpoint_file=tmp_path / "old.sqlite")(
+        lambda batch: pa.record_batch({"new": batch["id"]})
+    )
+    assert udf.cache is not None
+    for fragment in table.get_fragments():
+        for number in range(2):
+            source = f"{fragment.metadata.to_json()} None"
+            key = udf.cache.BatchInfo(fragment.fragment_id, number, source)
+            udf.cache.insert_batch(key, pa.record_batch({"new": [-1, -1]}))
+    table.add_columns(udf, batch_size=2)
+    assert table.to_table()["new"].to_pylist() == list(range(10))
+
+
 def test_functions_see_what_they_ask_for(table: pennon.LanceDataset) -> None:
     @pennon.batch_udf()
     def who(batch: pa.RecordBatch) -> pa.RecordBatch:

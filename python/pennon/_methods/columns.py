@@ -14,7 +14,6 @@ from pennon._methods.scans import ScanMethods
 from pennon._options import checked_names, checked_number
 from pennon._table.columns import add, alteration
 from pennon.bitmap import Bitmap
-from pennon.errors import InvalidInputError
 from pennon.fragment import LanceFragment
 from pennon.udf import BatchUDF
 
@@ -42,6 +41,9 @@ class ColumnMethods(ScanMethods):
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """The fragments in the table's order.
 
+        Programs that scan datasets of pyarrow give a `filter`: no fragment is left out for it, scans of fragments
+        take it too.
+
         Examples
         --------
         >>> import pennon
@@ -50,8 +52,7 @@ class ColumnMethods(ScanMethods):
         >>> [fragment.count_rows() for fragment in table.get_fragments()]
         [2, 1]
         """
-        if filter is not None:
-            raise InvalidInputError("get_fragments takes no filter: fragments are not partitions")
+        del filter
         return [LanceFragment(self, fragment) for fragment in self._native.fragments]
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[LanceFragment]:

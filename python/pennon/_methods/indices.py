@@ -170,7 +170,7 @@ class IndexMethods(TableMethods):
             Whether an index of that name over the same column is replaced; otherwise that is an error.
         num_partitions, target_partition_size
             How many partitions, or how many rows each of them should have: 4,096 by default, 8,192 for PQ and SQ,
-            a million with graphs.
+            a million with graphs. A float of partitions is cut to an integer, with a warning.
         ivf_centroids, pq_codebook
             Centroids, an array of vectors, and a codebook, an array by sub-vector, code and element, that were
             found before; so parts built by several processes can be merged.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon._methods.base import TableMethods
-from pennon._options import checked_number
-from pennon._table.scans import given
+from pennon._options import checked_number, refuse_unknown
+from pennon._table.scans import ScanOptions, given
 from pennon.errors import InvalidInputError
 from pennon.scanner import LanceScanner, scan
 from pennon.sql import SqlQueryBuilder
@@ -158,6 +158,9 @@ fast_search
             strict_indices=strict_indices,
         )
         return scan(self, options)
+
+    def _scan(self, options: ScanOptions) -> LanceScanner:
+        return scan(self, options, with_defaults=False)
 
     def to_table(
         self,
@@ -362,7 +365,7 @@ fast_search
     def count_rows(self, filter: Filter | None = None, **kwargs: Any) -> int:
         """Number of rows, or of the rows that match `filter`; other options are those of `scanner`.
 
-        Without a filter no data is read.
+        Without a filter no data is read. The default scan options of the dataset are not used.
 
         Examples
         --------
@@ -373,7 +376,11 @@ fast_search
         """
         if filter is None and not kwargs:
             return self._native.num_rows
-        return self.scanner(columns=[], filter=filter, **{"with_row_id": True, **kwargs}).count_rows()
+        refuse_unknown(
+            "count_rows", (), {name: kwargs[name] for name in kwargs.keys() - ScanOptions.__annotations__}
+        )
+        options: Any = {"columns": [], "filter": filter, "with_row_id": True, **kwargs}
+        return self._scan(given(**options)).count_rows()
 
     def sql(self, sql: str) -> SqlQueryBuilder:
         """A query over the table, which it calls `dataset`, in the dialect of DataFusion.

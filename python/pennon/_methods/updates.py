@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pennon import _native, _readers
 from pennon._exact_casts import check_casts
 from pennon._methods.base import TableMethods
-from pennon._options import strings
+from pennon._options import checked_number, strings
 from pennon._table import rows, scans
 from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
@@ -86,18 +86,17 @@ class UpdateMethods(TableMethods):
         >>> table.delete("a >= 2")
         {'num_deleted_rows': 2}
         """
+        retries = checked_number("conflict_retries", conflict_retries, most=2**32 - 1)
         predicate = rows.as_sql(self._native, predicate)
         if isinstance(predicate, str):
-            return {"num_deleted_rows": self._native.delete(predicate, conflict_retries, retry_timeout)}
+            return {"num_deleted_rows": self._native.delete(predicate, retries, retry_timeout)}
         if not isinstance(predicate, pc.Expression):
             raise InvalidTypeError(
                 f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}"
             )
 
         matching = partial(scans.addresses, expression=predicate)
-        deleted, self._native = _native.delete_found(
-            self._native, matching, str(predicate), conflict_retries, retry_timeout
-        )
+        deleted, self._native = _native.delete_found(self._native, matching, str(predicate), retries, retry_timeout)
         return {"num_deleted_rows": deleted}
 
     def truncate_table(self) -> None:

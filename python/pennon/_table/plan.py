@@ -136,7 +136,7 @@ def planned(
     request: _native.ScanRequest,
     rest: pc.Expression | None,
     orderings: Sequence[ColumnOrdering],
-    schema: pa.Schema,
+    schema: pa.Schema | None = None,
 ) -> ScanPlan:
     """Plan a scan; reads nothing.
 
@@ -149,7 +149,7 @@ def planned(
     orderings
         How the rows are sorted.
     schema
-        The columns that `rest` may name.
+        The columns that `rest` may name, if there is one.
     """
     # The handle may move to another version before the rows are read.
     table = table.copy()
@@ -171,7 +171,7 @@ def planned(
             "rows": request["limit"] + (request["offset"] or 0),
         }
     shown = table.scan(plain).schema
-    needed = [] if rest is None else columns_of(rest, schema)
+    needed = [] if rest is None or schema is None else columns_of(rest, schema)
     needed += [ordering.column_name for ordering in orderings]
     takes = _takes(request, bool(orderings), not set(shown.names) - set(needed))
     others = [_ADDRESS] if takes else shown.names

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon._input import to_reader
+from pennon._options import checked_number
 from pennon._predicate import split
 from pennon._table import scans
 from pennon._table.row_numbers import ROW_ID, id_array, row_numbers, with_uint64_ids
@@ -26,18 +27,20 @@ def take(
     rows: Sequence[int] | pa.Array,
     columns: Columns | None,
     *,
+    members: Literal["in_structs", "apart"] = "in_structs",
+    with_row_id: bool = False,
     with_row_address: bool = False,
     ignore_deletions: bool = False,
     missing: Missing = "skip",
 ) -> pa.Table:
-    """Rows by `"position"`, `"id"` or `"address"`, in their order."""
+    """Rows by `"position"`, `"id"` or `"address"`, in their order; members of structs `"apart"` as in scans."""
     batch = table.take(
         {
             "by": by,
             "rows": row_numbers(rows),
             "columns": scans.native_columns(columns),
-            "members": "in_structs",
-            "with_row_id": False,
+            "members": members,
+            "with_row_id": with_row_id,
             "with_row_address": with_row_address,
             "ignore_deletions": ignore_deletions,
             "missing": missing,
@@ -67,7 +70,7 @@ def update_request(
 ) -> _native.UpdateRequest:
     """The options of an update."""
     return {
-        "conflict_retries": retries,
+        "conflict_retries": checked_number("conflict_retries", retries, most=2**32 - 1),
         "retry_timeout": timeout,
         "data_storage_version": version,
         "mode": mode,

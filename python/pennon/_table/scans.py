@@ -112,14 +112,14 @@ def new_request() -> _native.ScanRequest:
 def plan(
     table: _native.Dataset,
     request: _native.ScanRequest,
-    schema: pa.Schema,
+    schema: pa.Schema | None = None,
     *,
     expression: pc.Expression | None = None,
     orderings: Sequence[ColumnOrdering] = (),
 ) -> ScanPlan:
-    """Plan a scan; reads nothing. `schema` has the columns that a pyarrow expression may name."""
+    """Plan a scan; reads nothing. `schema` has the columns that the pyarrow expression may name."""
     rest = None
-    if expression is not None:
+    if expression is not None and schema is not None:
         text, rest = split(expression, schema)
         request = {**request, "filter": text}
     return planned(table, request, rest, orderings, schema)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native, _readers
 from pennon._input import to_input
-from pennon._options import file_version, ignored, location, refuse, strings, unless
+from pennon._options import checked_number, file_version, ignored, location, refuse, strings, unless
 from pennon._table.handles import handle_of
-from pennon._table.observed import observed
+from pennon._table.observed import announce, observed
 from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.session import native_session
 from pennon.transaction import Transaction
@@ -58,6 +58,9 @@ def native_options(**given: Any) -> _native.WriteOptions:
         raise UnsupportedError(
             "Data files of version 0.1 cannot be written: V1 and V2 storage versions cannot be mixed in a table"
         )
+    for name in ("max_rows_per_file", "max_bytes_per_file", "max_page_bytes", "blob_pack_file_size_threshold"):
+        if options[name] is not None:
+            checked_number(name, options[name])
     if options["max_page_bytes"] == 0:
         raise InvalidInputError("max_page_bytes must be greater than 0, got 0")
     options["storage_options"] = strings(options["storage_options"])
@@ -171,7 +174,10 @@ def write_fragments(
     initial_bases, target_bases, target_all_bases
         As in [write_dataset][pennon.write_dataset]; initial bases are registered only by a transaction.
     progress
-        As in [write_dataset][pennon.write_dataset].
+        As in [write_dataset][pennon.write_dataset], but of a
+        [FragmentWriteProgress][pennon.progress.FragmentWriteProgress] only `begin` of the first fragment is called
+        while rows are read, and all else when all fragments are written. `complete` gets each with its files; if it
+        raises, the files are left.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
 
@@ -235,9 +241,12 @@ def uncommitted(
 ) -> Transaction:
     """The transaction of files that no version refers to yet."""
     request, table = native_options(**options), handle_of(dataset_uri)
-    with observed(to_input(data, schema), progress, request["max_rows_per_file"], fragment_id) as reader:
+    rows_per_file = request["max_rows_per_file"]
+    with observed(to_input(data, schema), progress, rows_per_file, fragment_id, is_announced=True) as reader:
         if table is not None:
             parts = table.insert_uncommitted(reader, request)
         else:
             parts = _native.write_uncommitted(reader, location(dataset_uri, "dataset_uri"), request)  # type: ignore[arg-type]
-    return Transaction._of(parts)
+    transaction = Transaction._of(parts)
+    announce(progress, transaction.operation.fragments, fragment_id)  # type: ignore[attr-defined]
+    return transaction

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types
 
-from pennon._options import ignored, refuse
+from pennon._options import converted, ignored, refuse
 from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ def vector_request(
 def _number(name: str, value: Any) -> int | None:
     if value is None:
         return None
+    if name == "num_partitions" and isinstance(value, float) and isfinite(value):
+        converted(name)
+        value = int(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}")
     if not 0 <= int(value) < 2**32:
