@@ -27,8 +27,8 @@ KINDS = {"k": "BTREE", "s": "BTREE", "c": "BITMAP"}
 def base(root: Path, rows: int, stable: bool) -> str:
     """The table, written by the reference for both sides."""
     uri = str(root / f"base-{stable}")
-    keys = np.random.default_rng(1).permutation(rows).astype(np.int64)
-    data = pa.table({"k": keys, "s": [f"user_{key:08d}" for key in keys], "c": keys % 100, "v": keys * 0.5})
+    order = np.random.default_rng(1).permutation(rows).astype(np.int64)
+    data = pa.table({"k": order, "s": [f"user_{key:08d}" for key in order], "c": order % 100, "v": order * 0.5})
     MODULES["pylance"].write_dataset(data, uri, max_rows_per_file=-(-rows // 5), enable_stable_row_ids=stable)
     return uri
 
@@ -48,13 +48,17 @@ def searches(rows: int) -> dict[str, str]:
 
 def upserted(rows: int, count: int) -> pa.Table:
     """A source of which nine keys in ten are in the table."""
-    keys = np.random.default_rng(3).choice(rows, count, replace=False).astype(np.int64)
-    keys[: count // 10] += rows
-    return pa.table({"k": keys, "s": [f"user_{key:08d}" for key in keys], "c": keys % 100, "v": keys * 1.0})
+    some = np.random.default_rng(3).choice(rows, count, replace=False).astype(np.int64)
+    some[: count // 10] += rows
+    return pa.table({"k": some, "s": [f"user_{key:08d}" for key in some], "c": some % 100, "v": some * 1.0})
 
 
-def found(table: Any, predicate: str) -> list[int]:
-    return sorted(table.to_table(columns=["k"], filter=predicate)["k"].to_pylist())
+def found(table: Any, predicate: str) -> pa.Table:
+    return table.to_table(columns=["k"], filter=predicate)
+
+
+def keys(found: pa.Table) -> list[int]:
+    return sorted(found["k"].to_pylist())
 
 
 def cases(root: Path, rows: int, group: str) -> Iterator[Case]:
@@ -78,9 +82,9 @@ def of_table(root: Path, rows: int, group: str) -> Iterator[Case]:
     handles = {side: opened(side, copy) for side, copy in copies.items()}
     for name, predicate in searches(rows).items():
         warm = {side: lambda t=table, p=predicate: found(t, p) for side, table in handles.items()}
-        yield Case(group, f"{name}, warm", warm, repeat=5)
+        yield Case(group, f"{name}, warm", warm, repeat=5, value=keys)
         fresh = {side: lambda s=side, p=predicate: found(opened(s, copies[s]), p) for side in MODULES}
-        yield Case(group, f"{name}, opened", fresh)
+        yield Case(group, f"{name}, opened", fresh, value=keys)
     counts = {side: lambda t=table: t.count_rows("c = 42") for side, table in handles.items()}
     yield Case(group, "count by bitmap, warm", counts, repeat=5)
 
@@ -140,7 +144,7 @@ def changes(root: Path, rows: int, tables: dict[str, dict[str, str]], group: str
 
     def answer(side: str, uri: str) -> tuple[int, int, list[int]]:
         table = opened(side, uri)
-        moved = found(table, f"c = 42 and k < {rows // 100}")
+        moved = keys(found(table, f"c = 42 and k < {rows // 100}"))
         return len(moved), table.count_rows("c = 42"), moved
 
     actions = {"compaction to one fragment": compact, "update of 1 % of the rows": update}
