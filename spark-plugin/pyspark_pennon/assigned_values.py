@@ -33,7 +33,8 @@ from pyspark.sql.types import (
 )
 
 from pyspark_pennon.column_names import is_case_sensitive
-from pyspark_pennon.errors import mismatch
+from pyspark_pennon.errors import invalid, mismatch
+from pyspark_pennon.needed_columns import other_rows_of
 from pyspark_pennon.schema import spark_type
 from pyspark_pennon.spark_api import try_cast
 from pyspark_pennon.storable import is_ml_vector
@@ -59,6 +60,8 @@ def assigned(frame: DataFrame, columns: pa.Schema, values: Mapping[str, Column])
 
     Raises
     ------
+    pennon.InvalidInputError
+        A value is not computed from its own row.
     pennon.SchemaMismatchError
         The type of a value does not fit that of its column.
     pyspark.errors.AnalysisException
@@ -66,7 +69,7 @@ def assigned(frame: DataFrame, columns: pa.Schema, values: Mapping[str, Column])
     """
     from pyspark.sql import functions as fn
 
-    given = frame.select(*(value.alias(name) for name, value in values.items())).schema
+    given = of_one_row(frame, {f"The value of column '{name}'": value for name, value in values.items()}).schema
     is_sensitive = is_case_sensitive(frame.sparkSession)
     found = {}
     for (name, value), field in zip(values.items(), given.fields, strict=True):
@@ -80,6 +83,26 @@ def assigned(frame: DataFrame, columns: pa.Schema, values: Mapping[str, Column])
         except AnalysisException:
             raise fit.refused() from None
     return found
+
+
+def of_one_row(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
+    """The values, computed from a frame, by what an error calls them.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        One of them looks at more than one row, or makes others.
+    """
+    step = frame.select(*(value.alias(f"value{at}") for at, value in enumerate(values.values())))
+    if other_rows_of(step, frame) is not None:
+        for name, value in values.items():
+            found = other_rows_of(frame.select(value), frame)
+            if found is not None:
+                shown = str(value).removeprefix("Column<'").removesuffix("'>")
+                raise invalid(
+                    f"{name} is computed from its own row, and {shown} needs or makes others: found {found}"
+                )
+    return step
 
 
 def with_nulls(kind: DataType) -> DataType:

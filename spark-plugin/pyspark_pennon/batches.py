@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_pennon.column_names import stored_names
 from pyspark_pennon.errors import mismatch
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -36,6 +37,8 @@ def converter(source: pa.Schema, target: pa.Schema, *, safe: bool) -> Callable[[
     columns = [(name, _column(source.field(name), field, safe)) for name, field in pairs]
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not columns:
+            return batch.select([])
         arrays = [change(batch.column(name)) if change else batch.column(name) for name, change in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
@@ -190,12 +193,13 @@ def _map(source: pa.DataType, target: pa.DataType, safe: bool) -> Convert:
 
 
 def _struct(source: pa.DataType, target: pa.DataType, safe: bool) -> Convert:
-    names = [field.name for field in source]
-    missing = [field.name for field in target if field.name not in names and not field.nullable]
+    fields = list(target)
+    # The driver refuses what Spark would not take for one name.
+    names = stored_names([field.name for field in fields], [field.name for field in source], is_sensitive=False)
+    missing = [field.name for field in fields if field.name not in names and not field.nullable]
     unknown = [name for name in names if target.get_field_index(name) < 0]
     if missing or unknown:
         raise mismatch(f"a struct has the fields {', '.join(names)}, but the table has {target}")
-    fields = list(target)
     at = [names.index(field.name) if field.name in names else None for field in fields]
     changes = [
         None if number is None else _change(source.field(number).type, field.type, safe)

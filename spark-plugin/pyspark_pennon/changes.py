@@ -512,6 +512,8 @@ def _in_shape(batch: pa.RecordBatch, sources: dict[str, str | None], target: pa.
     """The columns of the frame; null where the version does not have one."""
     import pyarrow as pa
 
+    if not target.names:
+        return batch.select([])
     arrays = []
     for column in target:
         source = sources.get(column.name, column.name)

@@ -67,7 +67,8 @@ class ColumnMethods(TableHandle):
         pyspark.errors.AnalysisException
             An expression is not valid.
         pennon.CommitConflictError
-            Other writers changed the table during each of ten attempts; what they left alone is computed once.
+            Other writers changed the table during each of ten attempts; what they left alone is computed once. If
+            one overwrote or restored it, it is not tried again.
 
         Examples
         --------
@@ -114,7 +115,8 @@ class ColumnMethods(TableHandle):
         pennon.InvalidInputError
             The table lacks a column, or several rows of the frame match one row; the message has the key.
         pennon.CommitConflictError
-            Other writers changed the table during each of ten attempts.
+            Other writers changed the table during each of ten attempts, or one overwrote or restored it: then it is
+            not tried again.
 
         Examples
         --------

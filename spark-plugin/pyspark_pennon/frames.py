@@ -62,7 +62,7 @@ def read(
     uri
         Where the table is.
     columns
-        Columns to read, in this order; all when None.
+        Columns to read, in this order; all when None. With an empty list the rows have no columns.
     where
         A condition as in `DataFrame.where`, on any column of the table: a `Column`, or text in Spark's SQL. Spark
         evaluates it, so that functions, NULL and NaN mean what they mean in Spark. Comparisons with constants,
@@ -89,8 +89,8 @@ def read(
     Raises
     ------
     ValueError
-        There is no such table or version, options contradict each other, a column is unknown, `filter_sql` is not
-        valid, or a column has a type that Spark does not have.
+        There is no such table or version, options contradict each other, a column is unknown or named twice,
+        `filter_sql` is not valid, or a column has a type that Spark does not have.
     pyspark.errors.AnalysisException
         `where` is not valid.
 
@@ -152,6 +152,9 @@ def table_frame(
         Tasks that read none of these are left out. Others may read more.
     """
     columns = tables.read_columns(table, options)
+    if not columns:
+        # Spark takes no rows without columns from a function.
+        return table_frame(spark, table, replace(options, with_row_address=True), fragments).select()
     schema = tables.read_schema(table, options)
     plan = tables.plan_read(table, options, columns, parallelism(spark))
     shipped = ShippedPlan.of(plan, options.storage_options)

@@ -24,20 +24,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
-from pyspark_pennon.column_names import is_case_sensitive, stored_names
+from pyspark_pennon.column_names import assigned_name, is_case_sensitive, stored_names
 from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.executor import described, spark_context
 from pyspark_pennon.failed_jobs import named_failure
 from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
-from pyspark_pennon.new_columns import missing_fields
 from pyspark_pennon.orphans import orphans_named
 from pyspark_pennon.retries import retried
 from pyspark_pennon.row_changes import Target, check_columns, is_frame
 from pyspark_pennon.schema import quoted
-from pyspark_pennon.storable import stored_columns
+from pyspark_pennon.storable import frame_schema, new_columns, stored_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -282,10 +282,11 @@ class MergeBuilder:
         return self._add(self._by_source, "whenNotMatchedBySource", Clause("delete", condition))
 
     def withSchemaEvolution(self) -> MergeBuilder:  # noqa: N802
-        """Add the columns of the source that the table lacks, in the commit of the merge.
+        """Add columns of the source that the table lacks, in the commit of the merge.
 
-        A merge that changes nothing adds none; Delta adds them. Conditions and values can name the columns that the
-        table has.
+        `whenMatchedUpdateAll` and `whenNotMatchedInsertAll` add all of them, other clauses those to which they give
+        values. A merge that changes nothing adds none; Delta adds them. Conditions and values can name the columns
+        that the table has.
 
         Examples
         --------
@@ -314,14 +315,16 @@ class MergeBuilder:
         ------
         pennon.InvalidInputError
             There is no clause, the source is not deterministic (which a session of Spark Connect does not tell), a
-            clause names an unknown column, or several rows of the source match one row that a clause changes; the
+            clause names an unknown column, one of its values or its condition needs or makes other rows (an
+            aggregate, a window, `explode`), or several rows of the source match one row that a clause changes; the
             message has the key.
         pennon.SchemaMismatchError
             A value that a clause gives a row, or the type of one, does not fit the column.
         pyspark.errors.AnalysisException
             A condition or value is not valid.
         pennon.CommitConflictError
-            Other writers changed matched rows, or inserted the same keys, during each of ten attempts.
+            Other writers changed matched rows, or inserted the same keys, during each of ten attempts, or one
+            overwrote or restored the table: then it is not tried again.
 
         Examples
         --------
@@ -388,12 +391,24 @@ class MergeBuilder:
         if self._batch is not None and self._batch.is_committed(table):
             _log.info("%s is in %s already", self._batch, target.uri)
             return target.metrics()
-        new = []
-        if self._evolves:
-            data = stored_columns(self._source.schema, drop_system_columns=True)
-            new = missing_fields(table.schema, data, is_sensitive=is_case_sensitive(target.spark))
+        new = self._new_fields(table.schema) if self._evolves else []
         clauses = self._completed(source, pa.schema([*table.schema, *new]))
         return MergeAttempt(target, source, table, self._condition, clauses, self._batch, new).run(found)
+
+    def _new_fields(self, stored: pa.Schema) -> list[pa.Field]:
+        """The columns of the source that the table lacks and to which a clause gives values."""
+        is_sensitive = is_case_sensitive(self._target.spark)
+        data = stored_columns(self._source.schema, drop_system_columns=True)
+        clauses = [
+            clause for clause in (*self._matched, *self._inserts, *self._by_source) if clause.action != "delete"
+        ]
+        if all(clause.values is not None for clause in clauses):
+            keys = {key for clause in clauses for key in clause.values or ()}
+            alias = self._target.alias
+            given = {assigned_name(data.names, str(key), alias, is_sensitive=is_sensitive) for key in keys}
+            data = StructType([column for column in data.fields if column.name in given])
+        unknown = new_columns(stored, data, is_sensitive=is_sensitive)
+        return list(frame_schema(StructType(unknown)))
 
     def _completed(self, source: DataFrame, columns: pa.Schema) -> Clauses:
         """The clauses with the values of those that take all columns."""

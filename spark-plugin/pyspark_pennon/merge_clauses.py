@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.assigned_values import assigned, with_nulls
+from pyspark_pennon.assigned_values import assigned, of_one_row, with_nulls
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.row_changes import as_column
 from pyspark_pennon.schema import quoted, spark_type
@@ -91,7 +91,20 @@ def assigned_names(schema: pa.Schema, clauses: Sequence[Clause]) -> list[str]:
 
 
 def typed_clauses(clauses: Sequence[Clause], frame: DataFrame, schema: pa.Schema) -> list[Clause]:
-    """The same with values, computed from a frame, in the Spark types of the table's columns."""
+    """The same with values, computed from a frame, in the Spark types of the table's columns.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        A value or condition is not computed from its own row.
+    """
+    conditions = {
+        f"The condition of {clause.action} clause {at}": as_column(clause.condition)
+        for at, clause in enumerate(clauses, 1)
+        if clause.condition is not None
+    }
+    if conditions:
+        of_one_row(frame, conditions)
 
     def typed(clause: Clause) -> Clause:
         if not clause.values:

@@ -99,6 +99,27 @@ def other_rows(frame: DataFrame) -> str | None:
         (plan,) = children
 
 
+def other_rows_of(step: DataFrame, frame: DataFrame) -> str | None:
+    """What in a step, made from a frame, looks at more than one row, or makes others, by the name of Spark's plan.
+
+    A subquery counts as a value. None if nothing does, or where the plan cannot be seen.
+    """
+    execution = getattr(getattr(step, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        return None
+    plan, end = execution().analyzed(), frame._jdf.queryExecution().analyzed()
+    found = None
+    while not plan.equals(end):
+        name = str(plan.getClass().getSimpleName())
+        if name not in _ROW_BY_ROW:
+            found = found or name
+        children = items(plan.children())
+        if len(children) != 1:
+            return None
+        (plan,) = children
+    return found
+
+
 def _any_subquery(plan: Any) -> bool:
     return bool(items(plan.subqueries())) or any(_any_subquery(child) for child in items(plan.children()))
 

@@ -142,7 +142,9 @@ class ReadOptions:
 
 
 def one_reference(version: int | None, tag: str | None) -> int | str | None:
-    """A version by number or by tag. Raises `ValueError` if both are given."""
+    """A version by number or by tag. Raises `ValueError` if both are given, or a boolean."""
+    if isinstance(version, bool):
+        raise invalid(f"Pennon option 'version' is {version}: expected a number")
     if version is not None and tag is not None:
         raise invalid("Pennon options 'version' and 'tag' were both given; give one of them")
     return version if tag is None else tag

@@ -36,7 +36,7 @@ def replace_rows(
     Raises
     ------
     pennon.CommitConflictError
-        Another writer changed rows that are replaced, in every attempt.
+        Another writer changed rows that are replaced, in every attempt, or overwrote or restored the table.
     """
 
     def attempt() -> dict[str, int]:

@@ -172,7 +172,8 @@ def append_schema(table: pa.Schema, data: StructType, *, is_sensitive: bool = Fa
     Raises
     ------
     ValueError
-        A column the table does not have, a missing one that may not be null, or one of a type that never fits.
+        A column or member the table does not have, a missing one that may not be null, or one of a type that never
+        fits.
     """
     unknown = new_columns(table, data, is_sensitive=is_sensitive)
     if unknown:
@@ -188,7 +189,7 @@ def append_schema(table: pa.Schema, data: StructType, *, is_sensitive: bool = Fa
         if column.name not in given and not column.nullable:
             raise mismatch(f"Append with different schema: column '{column.name}' is missing and may not be null")
     for name, column in zip(given, data.fields, strict=True):
-        _check_fits(table.field(name), column)
+        _check_fits(table.field(name), column, is_sensitive=is_sensitive)
     return pa.schema([table.field(name) for name in given])
 
 
@@ -217,29 +218,68 @@ def refuse_other_case(names: Sequence[str], name: str) -> None:
         )
 
 
-def _check_fits(table: pa.Field, column: StructField) -> None:
+def _check_fits(table: pa.Field, column: StructField, *, is_sensitive: bool) -> None:
     """Refuse what no value can be converted from, before the first file."""
     kind = column.dataType
     if is_ml_vector(kind):
-        if pa.types.is_fixed_size_list(table.type) or pa.types.is_list(table.type):
-            return
-    elif _is_storable(kind):
-        if is_blob(table):
-            if isinstance(kind, BinaryType):
-                return
-        elif _families(implied_type(column)) == _families(table.type) or isinstance(kind, NullType):
-            return
-    raise mismatch(
-        f"column '{column.name}' has the Spark type {kind.simpleString()}, but the table has {table.type}: cast it"
-    )
+        is_fit = pa.types.is_fixed_size_list(table.type) or pa.types.is_list(table.type)
+    elif is_blob(table):
+        is_fit = isinstance(kind, BinaryType)
+    else:
+        is_fit = _is_storable(kind)
+        if is_fit:
+            _check_values(kind, table.type, column.name, is_sensitive=is_sensitive)
+    if not is_fit:
+        raise _misfit(kind, table.type, column.name)
+
+
+def _check_values(kind: DataType, table: pa.DataType, path: str, *, is_sensitive: bool) -> None:
+    """The same for values without a column, with their members, elements, keys and values."""
+    wanted = _unwrapped(table)
+    if isinstance(kind, NullType):
+        return
+    if _families(implied_type(StructField(path, kind))) != _families(wanted):
+        raise _misfit(kind, table, path)
+    if isinstance(kind, ArrayType):
+        _check_values(kind.elementType, wanted.value_type, f"{path}[]", is_sensitive=is_sensitive)
+    elif isinstance(kind, MapType):
+        _check_values(kind.keyType, wanted.key_type, f"{path}.key", is_sensitive=is_sensitive)
+        _check_values(kind.valueType, wanted.item_type, f"{path}.value", is_sensitive=is_sensitive)
+    elif isinstance(kind, StructType):
+        _check_members(kind, wanted, path, is_sensitive=is_sensitive)
+
+
+def _check_members(kind: StructType, table: pa.StructType, path: str, *, is_sensitive: bool) -> None:
+    members = {member.name: member for member in table}
+    given = stored_names(list(members), kind.names, is_sensitive=is_sensitive)
+    for at, name in enumerate(given):
+        if name not in members:
+            raise mismatch(
+                f"column '{path}' has the member '{name}', which the table lacks: there are {', '.join(members)}"
+            )
+        if name in given[:at]:
+            raise mismatch(f"column '{path}': two members of the frame are '{name}' of the table")
+    for name, member in members.items():
+        if name not in given and not member.nullable:
+            raise mismatch(f"column '{path}': the member '{name}' is missing and may not be null")
+    for name, own in zip(given, kind.fields, strict=True):
+        _check_values(own.dataType, members[name].type, f"{path}.{name}", is_sensitive=is_sensitive)
+
+
+def _misfit(kind: DataType, table: pa.DataType, path: str) -> Exception:
+    return mismatch(f"column '{path}' has the Spark type {kind.simpleString()}, but the table has {table}: cast it")
+
+
+def _unwrapped(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves, not of an extension or a dictionary."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _unwrapped(kind.storage_type)
+    return _unwrapped(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
 def _families(kind: pa.DataType) -> str:
     """Types between which values are converted, as one word."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _families(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return _families(kind.value_type)
+    kind = _unwrapped(kind)
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz is not None else "timestamp without time zone"
     for name, matches in _FAMILIES:

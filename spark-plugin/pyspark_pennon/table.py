@@ -327,7 +327,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         pyspark.errors.AnalysisException
             The condition is not valid.
         pennon.CommitConflictError
-            Another writer changed matching rows during each of ten attempts.
+            Another writer changed matching rows during each of ten attempts, or overwrote or restored the table:
+            then it is not tried again.
 
         Examples
         --------
@@ -369,11 +370,13 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         Raises
         ------
         pennon.InvalidInputError
-            No column gets a value, or the table has no such column. `SchemaMismatchError`: a value does not fit.
+            No column gets a value, the table has no such column, or a value needs or makes other rows (an
+            aggregate, a window, `explode`). `SchemaMismatchError`: a value does not fit.
         pyspark.errors.AnalysisException
             The condition or a value is not valid.
         pennon.CommitConflictError
-            Another writer changed matching rows during each of ten attempts.
+            Another writer changed matching rows during each of ten attempts, or overwrote or restored the table:
+            then it is not tried again.
 
         Examples
         --------

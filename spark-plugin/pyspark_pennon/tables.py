@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pyspark_pennon.arrow_facts import metadata_of
 from pyspark_pennon.column_names import is_case_sensitive, stored_names
-from pyspark_pennon.errors import mismatch
+from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, is_readable, spark_schema
 from pyspark_pennon.storable import implied_type
@@ -177,11 +177,22 @@ def _scan(table: Any, options: ReadOptions, columns: Sequence[str]) -> Any:
 
 
 def with_stored_names(table: Any, options: ReadOptions, spark: SparkSession | None = None) -> ReadOptions:
-    """`options` with the columns as the table spells them; without a session case does not matter."""
-    if options.columns is None or set(options.columns) <= set(table.schema.names):
+    """`options` with the columns as the table spells them; without a session case does not matter.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        One of them is named twice.
+    """
+    if options.columns is None:
         return options
-    is_sensitive = spark is not None and is_case_sensitive(spark)
-    names = stored_names(table.schema.names, options.columns, is_sensitive=is_sensitive)
+    names = list(options.columns)
+    if not set(names) <= set(table.schema.names):
+        is_sensitive = spark is not None and is_case_sensitive(spark)
+        names = stored_names(table.schema.names, names, is_sensitive=is_sensitive)
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise invalid(f"The column '{name}' is named twice: expected each of the columns once")
     return replace(options, columns=tuple(names))
 
 

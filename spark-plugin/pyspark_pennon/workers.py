@@ -51,12 +51,18 @@ def mapped(
     schema: StructType | str,
 ) -> DataFrame:
     """`frame.mapInArrow(function, schema)`, within [quick_task][]."""
+    names = frame.columns
+    # PySpark looks columns up by their names without quoting these.
+    is_renamed = any("`" in name or "." in name for name in names)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with quick_task():
-            yield from function(batches)
+            yield from (
+                function(batch.rename_columns(names) for batch in batches) if is_renamed else function(batches)
+            )
 
-    return frame.mapInArrow(run, schema)
+    given = frame.toDF(*(f"c{at}" for at in range(len(names)))) if is_renamed else frame
+    return given.mapInArrow(run, schema)
 
 
 @contextmanager

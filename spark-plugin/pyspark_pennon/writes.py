@@ -108,7 +108,8 @@ def write(
         An option is wrong or contradicts another one, the table exists and must not (`pennon.AlreadyExistsError`),
         or the frame does not fit it (`pennon.SchemaMismatchError`). No task was run then.
     pennon.CommitConflictError
-        Another writer changed what `replace_where` replaces, in each of several attempts.
+        Another writer changed what `replace_where` replaces, in each of several attempts, or overwrote or restored
+        the table: then it is not tried again.
     pennon.PennonError
         A task failed, because of a value that does not fit for example. Nothing was committed.
     pyspark.errors.PySparkException
@@ -180,7 +181,7 @@ def _written(
             return replace_rows(frame, data, options, replace_where)
         frame = only_where(frame, replace_where)
     overwrite = mode == "overwrite"
-    new_schema = None if schema is None else _checked_schema(schema, data)
+    new_schema = None if schema is None else _checked_schema(schema, data, options)
     sizes_of_vectors = {} if new_schema is not None else _vector_sizes(frame, data, options, overwrite)
 
     def planned() -> WritePlan:
@@ -215,7 +216,7 @@ def _checked_mode(
     return found
 
 
-def _checked_schema(schema: pa.Schema, data: StructType) -> pa.Schema:
+def _checked_schema(schema: pa.Schema, data: StructType, options: WriteOptions) -> pa.Schema:
     from pyspark_pennon.storable import append_schema
 
     if sorted(schema.names) != sorted(data.names):
@@ -223,7 +224,7 @@ def _checked_schema(schema: pa.Schema, data: StructType) -> pa.Schema:
             f"schema has the columns {', '.join(schema.names)}, but the frame has {', '.join(data.names)}: "
             "expected the same, in any order"
         )
-    append_schema(schema, data)
+    append_schema(schema, data, is_sensitive=options.is_case_sensitive)
     return schema
 
 

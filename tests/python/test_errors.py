@@ -40,6 +40,7 @@ ELSEWISE = {
     ("pyspark_pennon/executor.py", "value"): "one of pennon's that was caught",
     ("pyspark_pennon/merge.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/optimize.py", "conflict"): "one of pennon's that was caught",
+    ("pyspark_pennon/storable.py", "_misfit"): "makes one of pennon's",
 }
 
 
@@ -221,7 +222,6 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         (lambda: pennon.write_dataset([], "memory://errors"), "Must provide schema"),
         (lambda: pennon.dataset(table.uri, asof="yesterday"), "yesterday"),
         (lambda: table.take([-1]), "must not be negative nor exceed 64 bits, found -1"),
-        (lambda: table.get_fragments(pa.compute.field("id") > 1), "takes no filter"),
         (lambda: table.alter_columns({"path": "id"}), "At least one of"),
         (lambda: table.merge_insert("id").memory_limit(-1), "memory_limit is -1"),
         (lambda: pennon.fragment.RowIdSequence(pa.array([1, None])), "null"),

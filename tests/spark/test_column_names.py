@@ -123,7 +123,7 @@ def test_a_sink(spark: SparkSession, table: LanceTable, tmp_path: Path) -> None:
 
 def test_reads_and_feeds(spark: SparkSession, table: LanceTable) -> None:
     uri = table.uri
-    assert read(spark, uri, columns=["V", "ID", "id"], where="ID = 2").collect() == [(20, 2)]
+    assert read(spark, uri, columns=["V", "ID"], where="ID = 2").collect() == [(20, 2)]
     assert read(spark, uri, columns=["V"], where="upper(id) = '3'").columns == ["v"]
     frame = spark.read.format("pennon").option("columns", "V,Id").load(uri)
     assert (frame.columns, frame.where("id = 1").collect()) == (["v", "id"], [(10, 1)])
@@ -133,6 +133,10 @@ def test_reads_and_feeds(spark: SparkSession, table: LanceTable) -> None:
     assert (changes.columns[0], changes.count()) == ("v", 3)
     feed = spark.read.format("pennon").option("readChangeFeed", True).option("startingVersion", 1)
     assert sorted(row.id for row in feed.option("columns", "ID").load(uri).collect()) == [1, 2, 3]
+    with pytest.raises(pennon.InvalidInputError, match="The column 'id' is named twice"):
+        read(spark, uri, columns=["V", "ID", "id"])
+    with pytest.raises(pennon.InvalidInputError, match="The column 'v' is named twice"):
+        table.takeRows(ids, ["V", "v"])
     with pytest.raises(pennon.InvalidInputError, match="The column 'id' is named twice"):
         read_changes(spark, uri, starting_version=1, columns=["id", "ID"])
     with pytest.raises(Exception, match="The column 'id' is named twice"):
@@ -250,6 +254,21 @@ def test_where_case_matters(spark: SparkSession, table: LanceTable) -> None:
     with pytest.raises(pennon.InvalidInputError, match="no column of vectors 'V'"):
         nearest(spark, table.uri, asked, 1, column="V", query_column="e")
     assert [row["v"] for row in content(table)] == [10, 20, 30]
+
+
+def test_names_with_back_ticks(spark: SparkSession, uri: str) -> None:
+    frame = spark.sql("SELECT 1L, 10, 'x'").toDF("id", "v`w", "`")
+    write(frame, uri)
+    write(frame.selectExpr("id + 1 id", "`v``w`", "````"), uri, mode="append")
+    write(frame.selectExpr("id + 8 id", "`v``w`", "````"), uri, mode="overwrite", replace_where="id >= 2")
+    table = LanceTable.forPath(spark, uri).alias("t")
+    table.update("id = 1", {"v`w": "`v``w` + 1", "t.````": "concat(````, 'y')"})
+    source = frame.selectExpr("id + 8 id", "20 `v``w`", "````").alias("s")
+    table.merge(source, "t.id = s.id").whenMatchedUpdate("t.`v``w` < s.`v``w`", {"v`w": "s.`v``w`"}).execute()
+    table.updateColumnsFrom(frame.select("id", fn.lit("z").alias("`")), "id")
+    # The reference reads no such names.
+    found = pennon.dataset(uri).to_table().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "v`w": 11, "`": "z"}, {"id": 9, "v`w": 20, "`": "x"}]
 
 
 def test_the_source_of_a_merge_is_a_frame(table: LanceTable) -> None:

@@ -338,6 +338,41 @@ def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDatase
     assert table.version == version
 
 
+def test_clauses_are_of_one_row(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    table = LanceTable.forPath(spark, uri).alias("t")
+    values = source(spark, [(1, 1, "a"), (90, 2, "b")])
+    window, of_table = "row_number() OVER (ORDER BY s.id)", "row_number() OVER (ORDER BY t.id)"
+    value, condition = "The value of column 'n' .* found", "The condition of {} clause {} .* found"
+    for clause, message in [
+        (lambda merge: merge.whenMatchedUpdate(set={"n": window}), f"{value} Window"),
+        (
+            lambda merge: merge.whenNotMatchedInsert(values={"id": "s.id", "n": "explode(array(1))"}),
+            f"{value} Generate",
+        ),
+        (lambda merge: merge.whenNotMatchedInsert(values={"n": "max(s.n)"}), f"{value} Aggregate"),
+        (lambda merge: merge.whenNotMatchedBySourceUpdate("t.id < 3", {"n": of_table}), f"{value} Window"),
+        (
+            lambda merge: merge.whenMatchedDelete("s.n = 7").whenMatchedUpdateAll(f"{window} = 1"),
+            f"{condition.format('update', 2)} Window",
+        ),
+        (lambda merge: merge.whenMatchedDelete("max(s.n) > 1"), f"{condition.format('delete', 1)} Aggregate"),
+        (
+            lambda merge: merge.whenNotMatchedInsertAll("explode(array(true))"),
+            f"{condition.format('insert', 1)} Generate",
+        ),
+        (
+            lambda merge: merge.whenNotMatchedBySourceDelete(f"{of_table} = 1"),
+            f"{condition.format('delete', 1)} Window",
+        ),
+    ]:
+        with pytest.raises(pennon.InvalidInputError, match=message):
+            clause(table.merge(values, "t.id = s.id")).execute()
+    assert table.version == 1
+    # The source itself may be of anything.
+    counted = spark.range(5).groupBy("id").agg(fn.max(fn.col("id").cast("int")).alias("n")).alias("s")
+    assert counts(table.merge(counted, "t.id = s.id").whenMatchedUpdateAll("s.n > 1").execute()) == (3, 0, 0)
+
+
 @pytest.mark.parametrize("broadcast", ["10MB", "-1"])
 def test_a_source_that_has_a_name_twice(
     spark: SparkSession, dataset: pennon.LanceDataset, uri: str, broadcast: str

@@ -140,7 +140,7 @@ def test_a_merge(spark: SparkSession, dataset: pennon.LanceDataset, wider: DataF
         merge(spark, uri, wider, "t.nope = s.id").execute()
     with pytest.raises(pennon.InvalidInputError, match="rows of the source match one row of the table"):
         merge(spark, uri, wider.union(wider)).execute()
-    with pytest.raises(pennon.SchemaMismatchError, match="column 'n' has the Spark type string"):
+    with pytest.raises(pennon.SchemaMismatchError, match=r"column 'n': the value . of the Spark type string"):
         merge(spark, uri, wider.withColumn("n", fn.col("more"))).execute()
     builder = LanceTable.forPath(spark, uri).alias("t").merge(wider.alias("s"), "t.id = s.id").withSchemaEvolution()
     with pytest.raises(AnalysisException, match="nope"):
@@ -170,6 +170,23 @@ def test_a_merge_in_which_clauses_assign_different_columns(
     expected = {at: {"id": at, **OLD} for at in (0, 1, 3, 4)}
     expected[1]["n"], expected[4]["n"] = 5, 7
     assert rows(uri) == {**expected, 50: {"id": 50, **new(6, "y")}}
+
+
+def test_a_merge_adds_what_clauses_give_values(
+    spark: SparkSession, dataset: pennon.LanceDataset, wider: DataFrame, uri: str
+) -> None:
+    table = LanceTable.forPath(spark, uri).alias("t")
+    evolving = table.merge(wider.alias("s"), "t.id = s.id").withSchemaEvolution()
+    assert evolving.whenMatchedUpdate(set={"n": "s.n"}).execute().first().num_updated_rows == 1
+    assert pennon.dataset(uri).schema.names == ["id", "n"]
+    evolving = table.merge(wider.alias("s"), "t.id = s.id").withSchemaEvolution()
+    evolving.whenMatchedDelete("s.n = 9").whenNotMatchedInsert(values={"id": "s.id", "`MORE`": "s.more"}).execute()
+    assert pennon.dataset(uri).schema.names == ["id", "n", "more"]
+    # Values of columns that the table has are cast as in other merges.
+    texts = wider.withColumn("n", fn.lit("8"))
+    merge(spark, uri, texts.drop("parts")).execute()
+    assert pennon.dataset(uri).schema.names == ["id", "n", "more", "list"]
+    assert rows(uri)[50] == {"id": 50, "n": 8, "more": "y", "list": [6]}
 
 
 def test_a_merge_while_another_writer_changes_rows(

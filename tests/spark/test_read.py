@@ -15,7 +15,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, frames, read, tables
+from pyspark.sql.types import StructType
+from pyspark_pennon import LanceTable, frames, read, read_changes, tables
 from pyspark_pennon.options import ReadOptions
 from pyspark_pennon.plans import numbered
 from pyspark_pennon.reader import Reader, pinned_schema
@@ -143,6 +144,29 @@ def test_user_schema_prunes(spark: SparkSession, table: pennon.LanceDataset) -> 
     assert frame.count() == 18
     with pytest.raises(AnalysisException, match="'id' was asked for as string, but the table has bigint"):
         spark.read.format("pennon").schema("id string").load(table.uri).collect()
+
+
+def test_rows_without_columns(spark: SparkSession, table: pennon.LanceDataset, tmp_path: Path) -> None:
+    nothing = read(spark, table.uri, columns=[])
+    assert (nothing.columns, nothing.count(), nothing.collect()) == ([], 18, [()] * 18)
+    assert nothing.crossJoin(spark.range(2)).count() == 36
+    expected = table.count_rows("id < 7")
+    for where in ("id < 7", "id % 1 = 0 AND id < 7", fn.rand() < fn.lit(-1)):
+        assert read(spark, table.uri, columns=[], where=where).count() == (
+            expected if isinstance(where, str) else 0
+        )
+    assert read(spark, table.uri, columns=[], filter_sql="id < 7", version=2).count() == 7
+    assert LanceTable.forPath(spark, table.uri).toDF(columns=[]).count() == 18
+    source = spark.read.format("pennon").schema(StructType([]))
+    assert source.load(table.uri).count() == 18
+    assert source.option("filterSql", "id < 7").load(table.uri).crossJoin(spark.range(2)).count() == 2 * expected
+    counted: list[int] = []
+    stream = spark.readStream.format("pennon").schema(StructType([])).load(table.uri)
+    writer = stream.writeStream.foreachBatch(lambda batch, _: counted.append(batch.count()))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    writer.start().awaitTermination(120)
+    assert counted == [18]
+    assert read_changes(spark, table.uri, starting_version=1, net=True, columns=[]).count() == 18
 
 
 def change(table: pennon.LanceDataset) -> None:
@@ -334,6 +358,7 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ({"version": "99"}, "was not found"),
         ({"tag": "nine"}, "nine"),
         ({"columns": "id,nam"}, "nam"),
+        ({"columns": "id,id"}, "The column 'id' is named twice"),
         ({"columns": "[]"}, "option 'columns' is '[]': expected at least one name"),
         ({"columns": '["id", 1]'}, "expected a JSON list of names"),
         ({"filter_sql": "id >"}, "Error parsing"),
@@ -354,6 +379,8 @@ def test_bad_arguments(spark: SparkSession, table: pennon.LanceDataset) -> None:
         ({"version": 1, "tag": "two"}, "both given"),
         ({"columns": "id"}, "expected a list of names"),
         ({"columns": ["nam"]}, "nam"),
+        ({"columns": ["id", "name", "ID"]}, "The column 'id' is named twice"),
+        ({"version": True}, "'version' is True: expected a number"),
         ({"filter_sql": "id >"}, "parsing"),
         ({"version": 99}, "not found"),
         ({"branch": "nowhere"}, "nowhere"),

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
-from pyspark_pennon import LanceTable, retries, row_changes, tables
+from pyspark_pennon import LanceTable, retries, row_changes, tables, write
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def between(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> li
     def later(plan: JobPlan, results: Any, **more: Any) -> object:
         if not attempts:
             change()
-        attempts.append(len(plan.tasks))
+        attempts.append(0 if plan.num_tasks is None else len(plan.tasks))
         return commit(plan, results, **more)
 
     monkeypatch.setattr(JobPlan, "commit", later)
@@ -294,6 +294,34 @@ def test_conflicts_without_end_are_reported(
     assert len(attempts) == retries.MAX_ATTEMPTS
 
 
+@pytest.mark.parametrize("other", ["overwrite", "restore"])
+@pytest.mark.parametrize("verb", ["delete", "update", "merge", "updateColumnsFrom", "replace_where"])
+def test_an_overwrite_or_restore_meanwhile_ends_a_verb(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch, verb: str, other: str
+) -> None:
+    dataset.delete("id = 59")
+
+    def change() -> None:
+        if other == "restore":
+            pennon.dataset(dataset.uri, version=1).restore()
+        else:
+            pennon.write_dataset(dataset.to_table(limit=20), dataset.uri, mode="overwrite")
+
+    attempts = between(monkeypatch, change)
+    table = LanceTable.forPath(spark, dataset.uri).alias("t")
+    values = spark.sql("SELECT 1L id, 5 part").alias("s")
+    verbs: dict[str, Callable[[], object]] = {
+        "delete": lambda: table.delete("id % 2 = 1"),
+        "update": lambda: table.update("id % 2 = 1", {"part": "5"}),
+        "merge": lambda: table.merge(values, "t.id = s.id").whenMatchedUpdateAll().execute(),
+        "updateColumnsFrom": lambda: table.updateColumnsFrom(values, "id"),
+        "replace_where": lambda: write(values, dataset.uri, mode="overwrite", replace_where="id = 1"),
+    }
+    with pytest.raises(pennon.CommitConflictError, match=rf"preempted by .*\({other.title()}\)") as error:
+        verbs[verb]()
+    assert (error.value.retryable, len(attempts)) == (False, 1)
+
+
 def test_errors(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
     handle = LanceTable.forPath(spark, uri)
     for condition, message in [("id >", "PARSE"), ("nope = 1", "nope"), ("id + 1", "BOOLEAN")]:
@@ -307,6 +335,22 @@ def test_errors(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> 
         handle.update("id = 1")
     with pytest.raises(pennon.SchemaMismatchError, match="column 'part': the value abc1"):
         handle.update("id = 1", {"part": "'abc' || id"})
+    for value, found in [
+        ("row_number() OVER (ORDER BY id)", "Window"),
+        ("explode(array(1, 2))", "Generate"),
+        ("explode(array('1'))", "Generate"),
+        ("max(part)", "Aggregate"),
+    ]:
+        with pytest.raises(pennon.InvalidInputError) as error:
+            handle.update(
+                "id < 5", {"name": "'x'", "part": fn.expr(value)} if found != "Aggregate" else {"part": value}
+            )
+        assert str(error.value).startswith("The value of column 'part' is computed from its own row, and ")
+        assert str(error.value).endswith(f" needs or makes others: found {found}")
+        with pytest.raises(AnalysisException):
+            handle.delete(f"{value} = 1")
+        with pytest.raises(AnalysisException):
+            handle.update(f"{value} = 1", {"part": "1"})
     assert handle.version == 1
     assert LanceTable.isLanceTable(spark, uri)
     assert not LanceTable.isLanceTable(spark, f"{uri}-not")
