@@ -230,7 +230,7 @@ class LanceDataset(
 
     def __reduce__(self) -> tuple[Any, ...]:
         native = self._native
-        where = (native.uri, native.version, native.storage_options)
+        where = (native.absolute_uri, native.version, native.storage_options)
         settings = (*native.commit_settings, native.uncommitted_columns)
         return _unpickled, (self._default_scan_options, *where, *settings)
 

@@ -49,6 +49,28 @@ ARRAYS: dict[str, Callable[[bytes], pa.Array]] = {
 VERSION = "2.2"
 
 
+def test_lengths_beyond_their_buffers(tmp_path: Path) -> None:
+    """As a damaged file of Arrow has them: pyarrow reads that without a look at the lengths of members."""
+    rows = pa.table({"st": [{"y": "zz"}] * 50})
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_file(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    intact = stream.getvalue().to_pybytes()
+    places = [at for at in range(len(intact) - 8) if intact[at : at + 8] == (50).to_bytes(8, "little")]
+    refused = 0
+    for at in places:
+        damaged = intact[: at + 3] + b"\1" + intact[at + 4 :]
+        try:
+            batch = pa.ipc.open_file(damaged).get_batch(0)
+        except (pa.ArrowInvalid, OSError):
+            continue
+        with pytest.raises(pennon.InvalidInputError, match=r"not valid: .*too small"):
+            pennon.write_dataset(batch, tmp_path / "t")
+        refused += 1
+    assert refused
+    assert not Path(tmp_path, "t").exists()
+
+
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_text_that_is_not_utf8(kind: str, tmp_path: Path) -> None:
     good, bad = (pa.table({"id": [0, 1, 2], "x": ARRAYS[kind](value)}) for value in (GOOD, BAD))

@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pennon
 import pytest
@@ -166,3 +167,23 @@ def test_ctrl_c(uri: str) -> None:
         assert process.wait(30) == 0
     with pytest.raises(pennon.NotFoundError):
         pennon.dataset(uri)
+
+
+def test_a_relative_path_is_of_where_the_process_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("here", "there"):
+        Path(tmp_path, name).mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    pennon.write_dataset(numbers(3), "t").create_branch("dev").insert(numbers(1, 50))
+    monkeypatch.chdir(tmp_path / "here")
+    table = pennon.write_dataset(numbers(2), "t")
+    table.create_branch("dev")
+    monkeypatch.chdir(tmp_path / "there")
+    dev = table.checkout_version(("dev", None))
+    dev.insert(numbers(1, 100))
+    table.create_branch("new").insert(numbers(2, 200))
+    assert pickle.loads(pickle.dumps(table)).count_rows() == 2
+    monkeypatch.chdir(tmp_path)
+    found = {name: pennon.dataset("here/t").checkout_version((name, None)).count_rows() for name in ("dev", "new")}
+    assert found == {"dev": 3, "new": 4}
+    assert pennon.dataset("there/t").checkout_version(("dev", None)).count_rows() == 4
+    assert list(pennon.dataset("there/t").branches.list()) == ["dev"]

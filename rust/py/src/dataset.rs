@@ -213,6 +213,11 @@ impl Dataset {
     }
 
     #[getter]
+    fn absolute_uri(&self) -> String {
+        self.0.look(|dataset| dataset.absolute_uri().to_owned())
+    }
+
+    #[getter]
     fn version(&self) -> u64 {
         self.0.look(|dataset| dataset.version().0)
     }

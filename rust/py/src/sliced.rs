@@ -3,7 +3,7 @@
 //! Arrow's own import cuts the members of a struct twice when they are structs themselves, which is a panic as soon
 //! as the offset is not 0. Here offsets of structs are moved down to the leaves first.
 //! An array without values may have an offset that was never written, as those of Java's Arrow; it is replaced.
-//! Their values are validated, since pyarrow does not.
+//! Lengths and values are validated: pyarrow does neither unless it is asked to.
 
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ use crate::error::to_py;
 /// those of that schema, or of the batch's own: pyarrow takes both for equal to those of the arrays.
 pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRef>) -> PyResult<RecordBatch> {
     let py = batch.py();
+    // The C interface does not say how large buffers are: lengths that exceed them would be read all the same.
+    batch.call_method0(intern!(py, "validate")).map_err(|error| not_in_bounds(py, &error))?;
     let own = Schema::from_pyarrow_bound(&batch.getattr(intern!(py, "schema"))?)?;
     let names =
         |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
@@ -51,6 +53,10 @@ pub(crate) fn batch_from_py(batch: &Bound<'_, PyAny>, declared: Option<&SchemaRe
             reconciled(schema, columns, rows)
         })
         .map_err(|error| to_py(py, &error))
+}
+
+fn not_in_bounds(py: Python<'_>, error: &PyErr) -> PyErr {
+    to_py(py, &Error::invalid_input(format!("A batch of the data is not valid: {}", error.value(py))))
 }
 
 /// Validates what pyarrow does not: texts are UTF-8, offsets are in order, keys of dictionaries are within it. A column

@@ -141,6 +141,11 @@ impl Dataset {
         self.snapshot.store.uri()
     }
 
+    /// The address; see [`Store::absolute_uri`].
+    pub fn absolute_uri(&self) -> &str {
+        self.snapshot.store.absolute_uri()
+    }
+
     /// The version.
     pub fn version(&self) -> Version {
         self.snapshot.version()

@@ -179,14 +179,20 @@ impl Store {
         &self.metrics
     }
 
+    /// The address, where the process was when it was given: it means the same place wherever that goes.
+    pub fn absolute_uri(&self) -> &str {
+        let is_path = self.is_local() && !self.uri.contains("://");
+        if is_path { &self.root } else { &self.uri }
+    }
+
     /// The address of a directory below this root.
     pub(crate) fn below(&self, path: &str) -> String {
-        address::below(&self.uri, path)
+        address::below(self.absolute_uri(), path)
     }
 
     /// The address whose [`Self::below`] of that path is this one.
     pub(crate) fn above(&self, path: &str) -> Option<String> {
-        address::above(&self.uri, path)
+        address::above(self.absolute_uri(), path)
     }
 
     /// The manifest store that says which versions are committed, if that is not the store of the files.
