@@ -352,7 +352,7 @@ class Program:
 
 
 LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
-PROGRAMS = 60 if LONG else 4
+PROGRAMS = 60 if LONG else 2
 
 
 @pytest.mark.parametrize("program", range(PROGRAMS))

@@ -16,7 +16,7 @@ from soak.orphans import FilesError, check_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 TESTS = Path(__file__).parents[1]
-SECONDS = "300" if os.environ.get("PENNON_LONG_TESTS") else "20"
+SECONDS = "300" if os.environ.get("PENNON_LONG_TESTS") else "10"
 UPDATE = {"kind": "update", "change": "count", "low": 0, "high": 9, "every": 1, "rest": 0}
 
 
