@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,22 @@ def test_branches(table: pennon.LanceDataset) -> None:
     assert run("branch", "delete", table.uri, "dev", "--yes").out == "deleted branch dev (1 version)\n"
     assert run("branch", "delete", table.uri, "dev", "--yes").status == 3
     assert list(newest(table).branches) == []
+
+
+def test_what_undoes_a_restore(tmp_path: Path) -> None:
+    """What is printed, typed as it is, except the values of storage options, which may be secrets."""
+    uri = str(tmp_path / "a table")
+    table = pennon.write_dataset({"id": [1, 2]}, uri)
+    dev = table.create_branch("dev", 1)
+    dev.delete("id = 1")
+    before = newest(dev).version
+    hint = run("restore", uri, 1, "--branch", "dev", "--storage-option", "client_max_retries=7").lines[-1]
+    assert hint == f"pennon restore '{uri}' {before} --branch dev --storage-option client_max_retries=… undoes this"
+    words = shlex.split(hint.partition(" --storage-option")[0])
+    assert run(*words[1:]).status == 0
+    assert pennon.dataset(uri, ("dev", None)).count_rows() == 1
+    assert (newest(table).version, newest(table).count_rows()) == (1, 2)
+    assert f"`pennon log '{uri}' --branch dev` shows them" in run("branch", "delete", uri, "dev").err
 
 
 def test_restore(table: pennon.LanceDataset) -> None:

@@ -218,3 +218,48 @@ def test_rows_without_ids(tmp_path: Path) -> None:
         done = run(*arguments)
         assert (done.status, "needs rows that keep their ids" in done.err) == (3, True)
     assert run("show", table.uri).status == 0
+
+
+def test_the_newest_of_the_branch_that_a_version_is_on(table: pennon.LanceDataset) -> None:
+    dev = table.create_branch("dev", 2)
+    dev.insert({"id": [5], "s": ["e"]})
+    dev.insert({"id": [6], "s": ["f"]})
+    table.tags.create("on-dev", ("dev", 3))
+    for versions, ids in (
+        ("dev:3..", [5]),
+        ("dev:3", [5]),
+        ("on-dev", [5]),
+        ("dev:2..", [4, 5]),
+        ("dev:2..dev:3", [4]),
+    ):
+        found = run("diff", table.uri, versions, "--format", "json")
+        assert (found.status, [row["_rowid"] for row in found.json]) == (0, ids), found.err
+    assert run("diff", table.uri, "on-dev", "--stat").out.startswith("1 row changed: 1 inserted")
+    assert run("diff", table.uri, "3..", "--branch", "dev").out == run("diff", table.uri, "dev:3..").out
+
+
+def test_the_history_of_a_row_before_its_branch(table: pennon.LanceDataset) -> None:
+    table.create_branch("dev", 4).update({"s": "'y'"}, where="id = 2")
+    table.checkout_version(("dev", None)).create_branch("more", ("dev", 5)).delete("id = 2")
+    on_main = run("blame", table.uri, 1, "--format", "json").json
+    assert [row["_operation"] for row in on_main] == ["Overwrite", "Update"]
+    on_dev = run("blame", table.uri, 1, "--branch", "dev", "--format", "json").json
+    assert on_dev[:2] == on_main
+    assert [(row["_operation"], row["_commit_version"], row["s"]) for row in on_dev[2:]] == [("Update", 5, "y")]
+    on_more = run("blame", table.uri, 1, "--branch", "more", "--format", "json").json
+    assert on_more[:3] == on_dev
+    assert [(row["_operation"], row["_change_type"]) for row in on_more[3:]] == [("Delete", "delete")]
+    assert "removed" not in run("blame", table.uri, 0, 1, 2, 3, "--branch", "dev").out
+
+
+def test_the_history_of_a_row_in_columns_of_its_branch(table: pennon.LanceDataset) -> None:
+    dev = table.create_branch("dev", 4)
+    dev.drop_columns(["s"])
+    dev.add_columns({"n": "id * 2"})
+    dev.update({"n": "0"}, where="id = 2")
+    rows = run("blame", table.uri, 1, "--branch", "dev", "--format", "json").json
+    assert [(row["_operation"], row["id"], row["n"], "s" in row) for row in rows][:2] == [
+        ("Overwrite", 2, None, False),
+        ("Update", 2, None, False),
+    ]
+    assert rows[-1]["n"] == 0

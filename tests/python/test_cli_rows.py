@@ -157,6 +157,16 @@ def test_take(table: pennon.LanceDataset) -> None:
     assert run("take", table.uri, -1).status == 2
 
 
+def test_sql_of_types_that_duckdb_does_not_know(uri: str) -> None:
+    half, wide = pa.array([1.5]).cast(pa.float16()), pa.array(["1"]).cast(pa.decimal256(50, 2))
+    table = pennon.write_dataset({"id": [1], "half": half, "wide": wide}, uri)
+    done = run("sql", table.uri, "SELECT id FROM dataset")
+    types = "'half' (halffloat), 'wide' (decimal256(50, 2))"
+    assert (done.status, done.err.count("\n")) == (3, 1)
+    assert f"DuckDB does not know the types of all columns: {types}; DataFusion, which runs" in done.err
+    assert table.sql("SELECT half, wide FROM dataset").build().to_stream_reader().read_all().num_rows == 1
+
+
 def test_sql(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     query = "SELECT count(*) AS n, max(id) AS m FROM dataset WHERE id < 4"
     assert run("sql", table.uri, query, "--format", "json").json == [{"n": 3, "m": 3}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
@@ -13,8 +13,11 @@ from typing import IO, Any, Literal, Protocol
 import click
 import pyarrow as pa
 
-from pennon.cli._bytes import decoded, is_bytes, text_types
-from pennon.cli._csv import BYTES, NOT_UTF8, read_csv
+from pennon._address import local_path
+from pennon.cli._bytes import is_bytes
+from pennon.cli._csv import read_csv
+from pennon.cli._json import read_json
+from pennon.cli._types import TextFormat, converted, text_types
 from pennon.cli._values import CsvWriter, as_json, values_of
 from pennon.errors import InvalidInputError
 
@@ -51,6 +54,12 @@ def format_of(name: str, given: FileFormat | None, option: str) -> FileFormat:
     return SUFFIXES[suffix]
 
 
+def check_local(name: str) -> None:
+    """Raises `UsageError` for the address of an object store."""
+    if local_path(name) is None and not Path(name).exists():
+        raise click.UsageError(f"{name!r} is no local file: only tables can be in an object store")
+
+
 @contextmanager
 def reading(
     name: str,
@@ -68,6 +77,7 @@ def reading(
             raise click.UsageError("Parquet cannot be read from standard input: its metadata is at the end")
         yield _named(name, sys.stdin.buffer, file_format, schema, known, encoding)
         return
+    check_local(name)
     with open(name, "rb") as file:
         yield _named(name, file, file_format, schema, known, encoding)
 
@@ -96,7 +106,12 @@ def _naming(name: str, encoding: str | None) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, InvalidInputError) as error:
-        raise InvalidInputError(f"{name}: {error}") from None
+        raise InvalidInputError(f"{name}: {str(error).rstrip()}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # Pyarrow's own, for damaged files.
+        raise InvalidInputError(f"{name}: {str(error).rstrip()}") from None
     except UnicodeDecodeError as error:
         found = error.object[error.start : error.end].hex()
         raise InvalidInputError(f"{name}: The bytes 0x{found} are no text in {encoding}") from None
@@ -111,27 +126,47 @@ def _recoded(file: IO[bytes], encoding: str | None) -> IO[bytes]:
 
 
 def _read(file: IO[bytes], file_format: FileFormat, schema: pa.Schema | None, known: pa.Schema | None) -> Rows:
-    if schema is None and known is not None and file_format == "csv":
-        # Base64 can look like a number, and CSV takes types of single columns.
-        schema = pa.schema([field for field in known if is_bytes(field.type)])
-    types, batches = _READERS[file_format](file, None if schema is None else text_types(schema, known))
-    if known is None:
+    wanted = known if schema is None else schema
+    text: TextFormat | None = None
+    if file_format == "csv" or file_format == "jsonl":
+        text = file_format
+        asked = schema
+        if schema is None and known is not None and text == "csv":
+            # Base64 can look like a number, and CSV takes types of single columns.
+            asked = pa.schema([field for field in known if is_bytes(field.type)])
+        asked = None if asked is None else text_types(asked, text)
+        types, batches = read_csv(file, asked) if text == "csv" else read_json(file, asked, schema)
+    else:
+        types, batches = (_parquet if file_format == "parquet" else _arrow)(file)
+    if wanted is None:
         return types, batches
-    is_text = file_format in TEXTS
-    nothing = decoded(pa.RecordBatch.from_pylist([], types), known, is_text=is_text)
-    return nothing.schema, (decoded(batch, known, is_text=is_text) for batch in batches)
+
+    def as_wanted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return converted(batch, wanted, text=text, only_bytes=schema is None)
+
+    return as_wanted(pa.RecordBatch.from_pylist([], types)).schema, map(as_wanted, batches)
 
 
-def _parquet(file: IO[bytes], schema: pa.Schema | None) -> Rows:
+def _parquet(file: IO[bytes]) -> Rows:
     import pyarrow.parquet
 
-    del schema
     opened = pyarrow.parquet.ParquetFile(file)
     return opened.schema_arrow, opened.iter_batches(ROWS)
 
 
-def _arrow(file: IO[bytes], schema: pa.Schema | None) -> Rows:
-    del schema
+def _arrow(file: IO[bytes]) -> Rows:
+    types, batches = _opened_arrow(file)
+
+    def valid() -> Iterator[pa.RecordBatch]:
+        # Pyarrow believes what a file says about its buffers; whoever reads these values would crash.
+        for batch in batches:
+            batch.validate(full=True)
+            yield batch
+
+    return types, valid()
+
+
+def _opened_arrow(file: IO[bytes]) -> Rows:
     if file.seekable():
         is_file = file.read(6) == b"ARROW1"
         file.seek(0)
@@ -140,48 +175,6 @@ def _arrow(file: IO[bytes], schema: pa.Schema | None) -> Rows:
             return opened.schema, (opened.get_batch(at) for at in range(opened.num_record_batches))
     stream = pa.ipc.open_stream(file)
     return stream.schema, iter(stream)
-
-
-def _jsonl(file: IO[bytes], schema: pa.Schema | None) -> Rows:
-    import pyarrow.json
-
-    def parsed(lines: list[bytes], known: pa.Schema | None) -> pa.Table:
-        text = b"".join(lines)
-        try:
-            text.decode()
-        except UnicodeDecodeError:
-            raise InvalidInputError(f"The text is {NOT_UTF8}") from None
-        options = pyarrow.json.ParseOptions(
-            explicit_schema=known, unexpected_field_behavior="infer" if known is None else "error"
-        )
-        settings = pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1)
-        return pyarrow.json.read_json(io.BytesIO(text), settings, options)
-
-    groups = (lines for lines in iter(lambda: file.readlines(BYTES), []) if any(map(bytes.strip, lines)))
-    first = next(groups, None)
-    if first is None:
-        if schema is None:
-            raise InvalidInputError("There is no row, which would say what the columns are")
-        return schema, iter(())
-    if b"".join(first[:100]).lstrip()[:1] == b"[":
-        raise InvalidInputError("This is a JSON array; expected an object in each line")
-    begin = parsed(first, schema)
-    types = begin.schema
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from begin.to_batches()
-        for lines in groups:
-            yield from parsed(lines, types).to_batches()
-
-    return types, batches()
-
-
-_READERS: dict[FileFormat, Callable[[IO[bytes], pa.Schema | None], Rows]] = {
-    "parquet": _parquet,
-    "csv": read_csv,
-    "arrow": _arrow,
-    "jsonl": _jsonl,
-}
 
 
 class BatchWriter(Protocol):

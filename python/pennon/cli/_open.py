@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -96,6 +97,24 @@ class Address:
         """Another version of the same table; a number is one on its branch."""
         with explained(self, name):
             return table.checkout_version(name)
+
+    def command(self, name: str, *arguments: object, branch: str | None = None) -> str:
+        """What to type for a command about this table, or about another branch of it.
+
+        Values of storage options may be secrets: their keys are what is shown.
+        """
+        words = ["pennon", name, self.uri, *map(str, arguments)]
+        branch = branch or self.branch
+        words += [] if branch is None else ["--branch", branch]
+        options = "".join(f" --storage-option {shlex.quote(key)}=…" for key in self.storage_options)
+        return shlex.join(words) + options
+
+
+def branch_of(name: Name, table: LanceDataset, own: str) -> str:
+    """The branch of a version; `own` is that of numbers."""
+    if isinstance(name, str):
+        return table.tags.list()[name]["branch"] or "main"
+    return name[0] if isinstance(name, tuple) else own
 
 
 def _as_of(table: LanceDataset, uri: str, branch: str | None, moment: datetime) -> LanceDataset:

@@ -192,7 +192,7 @@ def _for_csv(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _csv_column(array: pa.Array) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray):
+    if isinstance(array, pa.ExtensionArray) and array.type.extension_name != "arrow.uuid":
         array = array.storage
     kind = array.type
     if pa.types.is_dictionary(kind):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pennon._text import counted
 from pennon.cli import _feed
@@ -15,7 +16,7 @@ from pennon.cli._open import Address, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._select import where_option
 from pennon.cli._values import shown
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
@@ -46,7 +47,7 @@ def command(table: Address, output: Output, ids: tuple[int, ...], where: str | N
             return found_something()
         if more:
             click.echo(f"pennon: only the first {counted(limit, 'row')} of those that fit (--limit)", err=True)
-    found = {id: _history(newest, id) for id in wanted}
+    found = {id: _history(newest, table.branch, id) for id in wanted}
     histories = {id: history for id, history in found.items() if history is not None}
     if output.is_text:
         for at, (id, history) in enumerate(histories.items()):
@@ -63,14 +64,36 @@ def command(table: Address, output: Output, ids: tuple[int, ...], where: str | N
     return rows_missing("id", missing) if missing else 0
 
 
-def _history(table: LanceDataset, id: int) -> pa.Table | None:
-    """The history of a row; None if no row ever had this id."""
+def _history(table: LanceDataset, branch: str | None, id: int) -> pa.Table | None:
+    """The history of a row, which is that of the parent before a branch began; None if no row ever had this id."""
     try:
-        return table.history(id)
+        own = table.history(id)
     except InvalidInputError as error:
         if f"row id {id}:" in str(error):
             return None
         raise
+    if branch is None or branch == "main":
+        return own
+    made = table.branches.list()[branch]
+    parent, number = made["parent_branch"], made["parent_version"]
+    try:
+        begin = _history(table.checkout_version((parent or "main", number)), parent, id)
+    except NotFoundError:  # the version was removed
+        return own
+    if begin is None:
+        return own
+    later = own.filter(pc.field("_commit_version") > number)
+    return pa.concat_tables([_with_columns(begin, own.schema), later])
+
+
+def _with_columns(history: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A history with the columns of a later one; those that had other types are null."""
+    types = {field.name: field.type for field in history.schema}
+    columns = [
+        history[field.name] if types.get(field.name) == field.type else pa.nulls(history.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def _found(table: LanceDataset, where: str, limit: int) -> tuple[list[int], bool]:

@@ -73,7 +73,7 @@ def delete(table: Address, name: str, yes: bool, color: bool) -> None:
         raise NotFoundError(f"{table.uri} has no branch {name!r}")
     versions = len(table.checkout(opened, (name, None)).version_refs())
     count = counted(versions, "version")
-    hint = f"`pennon log {table.uri} --branch {name}` shows them"
+    hint = f"`{table.command('log', branch=name)}` shows them"
     if is_agreed(f"Delete branch {name} with {count} and their files?", yes, hint):
         opened.branches.delete(name)
         Output(color=color).line(f"deleted branch {name} ({count})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
@@ -12,9 +12,12 @@ from pennon.cli import _feed
 from pennon.cli._changes import print_changes
 from pennon.cli._commits import version_before
 from pennon.cli._errors import found_something
-from pennon.cli._open import VERSION, Address, Name, explained, needs_ids, table_argument
+from pennon.cli._open import VERSION, Address, Name, branch_of, explained, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._select import columns_option
+
+if TYPE_CHECKING:
+    from pennon.dataset import LanceDataset
 
 # Changes that are printed for people if they do not say how many they want.
 _MOST = 100
@@ -60,9 +63,10 @@ def command(
 ) -> int:
     """Show the rows that changed between two versions.
 
-    A and B are numbers, tags, or BRANCH:NUMBER; A alone means up to the newest, and without versions the last
-    commit is shown. `+` is a row that was inserted, `-` one that was deleted, `~` one that was updated, each with
-    its id. The formats for programs print the rows of the change feed, updated rows twice: before and after.
+    A and B are numbers, tags, or BRANCH:NUMBER; A alone means up to the newest of its branch, and without versions
+    the last commit is shown. `+` is a row that was inserted, `-` one that was deleted, `~` one that was updated,
+    each with its id. The formats for programs print the rows of the change feed, updated rows twice: before and
+    after.
     """
     opened = table.open()
     needs_ids(opened, "diff")
@@ -72,9 +76,18 @@ def command(
     # Number 0 is the table before its first version.
     for name in (name for name in versions if name not in (None, 0)):
         table.checkout(opened, name)
+    if end is None:
+        opened = _newest_after(begin, opened, table)
     with explained(table):
         changed = _print(output, opened, begin, end, stat, None if everything else limit, everything, each, columns)
     return found_something() if changed and exit_code else 0
+
+
+def _newest_after(begin: Name, opened: LanceDataset, table: Address) -> LanceDataset:
+    """The newest version of the branch that a version is on."""
+    own = table.branch or "main"
+    branch = branch_of(begin, opened, own)
+    return opened if branch == own else table.checkout(opened, (branch, None))
 
 
 def _print(

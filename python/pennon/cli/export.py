@@ -12,7 +12,7 @@ from typing import IO
 import click
 
 from pennon._text import counted, in_bytes
-from pennon.cli._files import FORMATS, FileFormat, format_of, writing
+from pennon.cli._files import FORMATS, FileFormat, check_local, format_of, writing
 from pennon.cli._open import Address, table_argument
 from pennon.cli._progress import watched
 from pennon.cli._select import columns_option, where_option
@@ -48,6 +48,8 @@ def command(
     chosen = format_of(file, file_format, "--format")
     if file == "-" and chosen in ("parquet", "arrow") and sys.stdout.isatty():
         raise click.UsageError(f"{chosen} is not for terminals: redirect the output, or pipe it")
+    if file != "-":
+        check_local(file)
     opened = table.open()
     scan = opened.scanner(
         columns=columns, filter=where, limit=limit, with_row_id=row_id, blob_handling="all_binary"

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from pennon._text import counted
 from pennon.cli import _feed
-from pennon.cli._open import VERSION, Address, Name, table_argument
+from pennon.cli._open import VERSION, Address, Name, branch_of, table_argument
 from pennon.cli._output import Output, color_option
-
-if TYPE_CHECKING:
-    from pennon.dataset import LanceDataset
 
 
 @click.command()
@@ -33,7 +28,7 @@ def command(table: Address, rows: tuple[int, ...], dry_run: bool, reference: Nam
     newest = table.open()
     older = table.checkout(newest, reference)
     own = table.branch or "main"
-    branch = _branch_of(reference, newest, own)
+    branch = branch_of(reference, newest, own)
     if branch != own:
         raise click.UsageError(f"The version is one of branch {branch}; versions of branch {own} can be restored")
     if rows:
@@ -55,10 +50,4 @@ def command(table: Address, rows: tuple[int, ...], dry_run: bool, reference: Nam
     before, restored = newest.version, older.version
     older.restore()
     output.line(f"version {older.version} has the rows of version {restored} again{difference}")
-    output.line(f"pennon restore {table.uri} {before} undoes this", dim=True)
-
-
-def _branch_of(reference: Name, table: LanceDataset, own: str) -> str:
-    if isinstance(reference, str):
-        return table.tags.list()[reference]["branch"] or "main"
-    return reference[0] if isinstance(reference, tuple) else own
+    output.line(f"{table.command('restore', before)} undoes this", dim=True)

@@ -12,7 +12,8 @@ import pyarrow.dataset
 
 from pennon.cli._open import Address, table_argument
 from pennon.cli._output import Output, output_options
-from pennon.errors import InvalidInputError, MissingPackageError
+from pennon.cli._types import member_types
+from pennon.errors import InvalidInputError, MissingPackageError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
@@ -74,6 +75,14 @@ def _by_duckdb(opened: LanceDataset, query: str) -> pa.RecordBatchReader:
         # The name of later releases, and that of earlier ones.
         read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
         reader = read(_BATCH)
+    except duckdb.NotImplementedException as error:
+        unknown = [f"{field.name!r} ({field.type})" for field in opened.schema if _is_unknown(field.type)]
+        if not unknown or "Arrow Type" not in str(error):
+            raise _failure(error) from None
+        raise UnsupportedError(
+            f"DuckDB does not know the types of all columns: {', '.join(unknown)}; DataFusion, which runs"
+            " LanceDataset.sql, does"
+        ) from None
     except duckdb.Error as error:
         raise _failure(error) from None
 
@@ -84,6 +93,13 @@ def _by_duckdb(opened: LanceDataset, query: str) -> pa.RecordBatchReader:
             raise _failure(error) from None
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def _is_unknown(kind: pa.DataType) -> bool:
+    """Whether DuckDB does not know a type."""
+    return bool(pa.types.is_float16(kind) or pa.types.is_decimal256(kind)) or any(
+        map(_is_unknown, member_types(kind))
+    )
 
 
 def _failure(error: Exception) -> InvalidInputError:

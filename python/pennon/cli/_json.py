@@ -1,0 +1,121 @@
+"""JSON as `import` reads it: an object in each line, in UTF-8. Any other line is an error before it is parsed."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import IO, Any
+
+import pyarrow as pa
+
+from pennon.cli._csv import BYTES, NOT_UTF8
+from pennon.cli._types import member_types
+from pennon.errors import InvalidInputError
+
+# What an editor of Windows begins a file with.
+_MARK = b"\xef\xbb\xbf"
+# What a message shows of a line that is no object.
+_SHOWN = 40
+
+
+def read_json(
+    file: IO[bytes], schema: pa.Schema | None, wanted: pa.Schema | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The columns and rows of a file; with `schema` columns have these types.
+
+    Where `wanted`, which has the same columns, has maps, the pairs of the file become structs.
+    """
+    maps = {} if wanted is None else {field.name: field.type for field in wanted if _has_map(field.type)}
+    groups = _groups(file, maps)
+    first = next(groups, None)
+    if first is None:
+        if schema is None:
+            raise InvalidInputError("There is no row, which would say what the columns are")
+        return schema, iter(())
+    # Pyarrow finds out types, but loses nulls at the begin of lists meanwhile.
+    begin = _parsed(first, _parsed(first, None).schema if schema is None else schema)
+    types = begin.schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from begin.to_batches()
+        for text in groups:
+            yield from _parsed(text, types).to_batches()
+
+    return types, batches()
+
+
+def _groups(file: IO[bytes], maps: dict[str, pa.DataType]) -> Iterator[bytes]:
+    """The lines of a file, a few megabytes at a time, without those that are blank."""
+    before = 0
+    while lines := file.readlines(BYTES):
+        if before == 0:
+            lines[0] = lines[0].removeprefix(_MARK)
+        objects = []
+        for number, line in enumerate(lines, before + 1):
+            begin = line.lstrip()
+            if begin[:1] == b"{":
+                objects.append(_with_structs(line, maps, number) if maps else line)
+            elif begin:
+                raise _no_object(begin, number)
+        before += len(lines)
+        if objects:
+            text = b"".join(objects)
+            _check_utf8(text)
+            yield text
+
+
+def _no_object(line: bytes, number: int) -> InvalidInputError:
+    _check_utf8(line)
+    if number == 1 and line[:1] == b"[":
+        return InvalidInputError("This is a JSON array; expected an object in each line")
+    text = line.decode().rstrip()
+    found = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return InvalidInputError(f"Line {number} is {found!r}; expected an object in each line")
+
+
+def _check_utf8(text: bytes) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"The text is {NOT_UTF8}") from None
+
+
+def _parsed(text: bytes, schema: pa.Schema | None) -> pa.Table:
+    import pyarrow.json
+
+    options = pyarrow.json.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "error"
+    )
+    settings = pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    return pyarrow.json.read_json(io.BytesIO(text), settings, options)
+
+
+def _with_structs(line: bytes, maps: dict[str, pa.DataType], number: int) -> bytes:
+    """A line with the pairs of these maps as objects, which pyarrow can parse."""
+    try:
+        row = json.loads(line)
+        changed = {name: _structs(row[name], kind) for name, kind in maps.items() if name in row}
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"Line {number}: {error}") from None
+    return json.dumps({**row, **changed}).encode() + b"\n"
+
+
+def _structs(value: Any, kind: pa.DataType) -> Any:
+    if value is None or not _has_map(kind):
+        return value
+    if pa.types.is_map(kind):
+        if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+            raise InvalidInputError("expected an array of pairs, which a map is in JSON")
+        key, item = kind.key_field, kind.item_field
+        return [{key.name: _structs(a, key.type), item.name: _structs(b, item.type)} for a, b in value]
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        types = {field.name: field.type for field in kind}
+        return {name: _structs(item, types.get(name, pa.null())) for name, item in value.items()}
+    if isinstance(value, list) and not pa.types.is_struct(kind):
+        return [_structs(item, kind.value_type) for item in value]
+    return value
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_map(kind)) or any(map(_has_map, member_types(kind)))
