@@ -35,11 +35,11 @@ def base(root: Path, rows: int, stable: bool) -> str:
 
 def searches(rows: int) -> dict[str, str]:
     """Predicates by what they ask."""
-    some = np.random.default_rng(2).choice(rows, 1000, replace=False)
+    chosen = np.random.default_rng(2).choice(rows, 1000, replace=False)
     return {
         "one key": f"k = {rows // 3}",
         "one text": f"s = 'user_{rows // 3:08d}'",
-        "1,000 keys": f"k in ({', '.join(map(str, some))})",
+        "1,000 keys": f"k in ({', '.join(map(str, chosen))})",
         "1 % by range": f"k >= {rows // 2} and k < {rows // 2 + rows // 100}",
         "1 % by bitmap": "c = 42",
         "key and bitmap": f"k < {rows // 100} and c = 7",
@@ -48,16 +48,16 @@ def searches(rows: int) -> dict[str, str]:
 
 def upserted(rows: int, count: int) -> pa.Table:
     """A source of which nine keys in ten are in the table."""
-    some = np.random.default_rng(3).choice(rows, count, replace=False).astype(np.int64)
-    some[: count // 10] += rows
-    return pa.table({"k": some, "s": [f"user_{key:08d}" for key in some], "c": some % 100, "v": some * 1.0})
+    keys = np.random.default_rng(3).choice(rows, count, replace=False).astype(np.int64)
+    keys[: count // 10] += rows
+    return pa.table({"k": keys, "s": [f"user_{key:08d}" for key in keys], "c": keys % 100, "v": keys * 1.0})
 
 
 def found(table: Any, predicate: str) -> pa.Table:
     return table.to_table(columns=["k"], filter=predicate)
 
 
-def keys(found: pa.Table) -> list[int]:
+def key_list(found: pa.Table) -> list[int]:
     return sorted(found["k"].to_pylist())
 
 
@@ -82,9 +82,9 @@ def of_table(root: Path, rows: int, group: str) -> Iterator[Case]:
     handles = {side: opened(side, copy) for side, copy in copies.items()}
     for name, predicate in searches(rows).items():
         warm = {side: lambda t=table, p=predicate: found(t, p) for side, table in handles.items()}
-        yield Case(group, f"{name}, warm", warm, repeat=5, value=keys)
+        yield Case(group, f"{name}, warm", warm, repeat=5, value=key_list)
         fresh = {side: lambda s=side, p=predicate: found(opened(s, copies[s]), p) for side in MODULES}
-        yield Case(group, f"{name}, opened", fresh, value=keys)
+        yield Case(group, f"{name}, opened", fresh, value=key_list)
     counts = {side: lambda t=table: t.count_rows("c = 42") for side, table in handles.items()}
     yield Case(group, "count by bitmap, warm", counts, repeat=5)
 
@@ -144,7 +144,7 @@ def changes(root: Path, rows: int, tables: dict[str, dict[str, str]], group: str
 
     def answer(side: str, uri: str) -> tuple[int, int, list[int]]:
         table = opened(side, uri)
-        moved = keys(found(table, f"c = 42 and k < {rows // 100}"))
+        moved = key_list(found(table, f"c = 42 and k < {rows // 100}"))
         return len(moved), table.count_rows("c = 42"), moved
 
     actions = {"compaction to one fragment": compact, "update of 1 % of the rows": update}

@@ -35,7 +35,7 @@ def maybe_sample(
 ) -> Iterator[pa.RecordBatch]:
     """Rows drawn at random without repeats, or all rows if there are not more than are wanted.
 
-    Python's `random` decides; `random.seed` makes it repeatable.
+    Python's `random` decides; `random.seed` makes it repeatable. Default scan options of a dataset are not used.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _sampled(
         scan = dataset._scan({"columns": ["_rowoffset"], "filter": filt})
         positions = scan.to_table()["_rowoffset"].to_pylist()
     if n >= len(positions):
-        yield from dataset.to_batches(columns, filter=filt, batch_size=batch_size)
+        yield from dataset._scan(given(columns=columns, filter=filt, batch_size=batch_size)).to_batches()
         return
     chosen = random.sample(positions, n) if n <= max_takes else _runs(positions, n, max_takes)
     for start in range(0, n, batch_size):

@@ -160,8 +160,8 @@ class LanceDataset(
 
     Made by [dataset][pennon.dataset] and [write_dataset][pennon.write_dataset], whose parameters are described
     there. Methods that change the table move the object to the version they made; after an error the object keeps
-    its version. It pickles as its URI and version, without a commit lock, and can be used in forked and spawned
-    processes; what was unpickled is opened when it is first used.
+    its version. It pickles as its absolute URI and version, without a commit lock, and can be used in forked and
+    spawned processes; what was unpickled is opened when it is first used.
 
     Examples
     --------

@@ -87,7 +87,7 @@ class LanceFragment(FragmentColumns):
         self._native = native
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._dataset, self.fragment_id)
+        return _unpickled, (self._dataset, self._dataset._native.version, self.fragment_id)
 
     def __repr__(self) -> str:
         files = [file.path for file in self.data_files()]
@@ -473,16 +473,18 @@ class LanceFragment(FragmentColumns):
         return self.to_table(limit=num_rows)
 
 
-def _unpickled(dataset: Table, fragment_id: int) -> LanceFragment:
-    """A fragment that is looked up when it is first used."""
+def _unpickled(dataset: Table, version: int, fragment_id: int) -> LanceFragment:
+    """A fragment that is looked up in its version when it is first used."""
     found = LanceFragment.__new__(LanceFragment)
     found._dataset = dataset
-    found._unopened = partial(_looked_up, dataset, fragment_id)
+    found._unopened = partial(_looked_up, dataset, version, fragment_id)
     return found
 
 
-def _looked_up(dataset: Table, fragment_id: int) -> _native.Fragment:
+def _looked_up(dataset: Table, version: int, fragment_id: int) -> _native.Fragment:
     native = dataset._native
+    if native.version != version:
+        native = dataset.checkout_version(version)._native
     fragment = native.fragment(fragment_id)
     if fragment is None:
         message = f"Fragment {fragment_id} is not in version {native.version} of {native.uri}"

@@ -281,7 +281,7 @@ class LanceStats(ExplainsAbsence):
         [(0, True), (1, True)]
         """
         sizes = dict.fromkeys(sorted(_field_ids(self._native.lance_schema["fields"])), 0)
-        roots: dict[int | None, str] = {None: f"{self._native.uri}/data"}
+        roots: dict[int | None, str] = {None: f"{self._native.absolute_uri}/data"}
         for base in _native.base_paths(self._native):
             roots[base["id"]] = f"{base['path']}/data" if base["is_dataset_root"] else base["path"]
         options = self._native.storage_options

@@ -133,6 +133,7 @@ def test_new_values_are_in_their_rows(tmp_path: Path, options: str, add: str) ->
 def test_a_sample_of_what_matches(tmp_path: Path) -> None:
     pennon.write_dataset(DATA, tmp_path / "t")
     table = pennon.dataset(tmp_path / "t", default_scan_options={"limit": 2})
-    batches = pennon.sampler.maybe_sample(table, 5, ["id"], filt="id > 2")
-    found = [value for batch in batches for value in batch["id"].to_pylist()]
-    assert len(found) == 5 == len(set(found) - {0, 1, 2})
+    for wanted, found in ((5, 5), (100, 7)):
+        batches = pennon.sampler.maybe_sample(table, wanted, ["id"], filt="id > 2")
+        ids = [value for batch in batches for value in batch["id"].to_pylist()]
+        assert len(ids) == found == len(set(ids) - {0, 1, 2})

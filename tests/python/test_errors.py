@@ -31,6 +31,8 @@ ELSEWISE = {
     ("pennon/arrow/_image_array.py", "kind"): "one of two of pennon's, by the answer of a server",
     ("pennon/cli/_csv.py", "_by_name"): "makes one of pennon's of pyarrow's",
     ("pennon/cli/_csv.py", "_not_utf8"): "makes one of pennon's",
+    ("pennon/cli/_json.py", "_no_object"): "makes one of pennon's",
+    ("pennon/cli/_types.py", "nested_in_csv"): "makes one of pennon's",
     ("pennon/cli/inspect.py", "error"): "one of pennon's that was caught",
     ("pennon/cli/sql.py", "_failure"): "makes one of pennon's of DuckDB's, or what Ctrl-C raises",
     ("pennon/jobs/_run.py", "conflict"): "one of pennon's that was caught",
@@ -155,7 +157,7 @@ def test_fields_tell_where(table: pennon.LanceDataset, uri: str, tmp_path: Path)
 def _fragment(table: pennon.LanceDataset, number: int) -> pennon.LanceFragment:
     """As a process finds it that unpickled a fragment."""
     make, arguments = table.get_fragments()[0].__reduce__()
-    return make(arguments[0], number)
+    return make(*arguments[:-1], number)
 
 
 def test_wrong_types(table: pennon.LanceDataset, tmp_path: Path) -> None:

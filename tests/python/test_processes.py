@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pennon
 import pytest
+from pennon import jobs
 from support.tables import numbers
 
 
@@ -51,6 +52,12 @@ def test_what_is_gone_is_missed_where_it_is_used(table: pennon.LanceDataset, uri
             with pytest.raises(pennon.NotFoundError, match="Version 1 was cleaned up"):
                 pool.apply_async(task, (unpickled,)).get(timeout=60)
         assert pool.apply_async(total, (table,)).get(timeout=60) == total(table)
+
+
+def test_an_unpickled_fragment_is_of_its_version(table: pennon.LanceDataset) -> None:
+    moved, (first, *_) = pickle.loads(pickle.dumps((table, table.get_fragments())))
+    moved.delete("id < 4")
+    assert (first.physical_rows, first.count_rows()) == (4, 4)
 
 
 def test_copies_of_what_was_unpickled(table: pennon.LanceDataset) -> None:
@@ -182,6 +189,10 @@ def test_a_relative_path_is_of_where_the_process_was(tmp_path: Path, monkeypatch
     dev.insert(numbers(1, 100))
     table.create_branch("new").insert(numbers(2, 200))
     assert pickle.loads(pickle.dumps(table)).count_rows() == 2
+    assert {path.split("/")[0] for path in table.new_file_session().list()} > {"data", "_versions"}
+    assert len(table.stats.data_stats().fields) == len(table.schema)
+    task = pickle.loads(pickle.dumps(jobs.plan_delete(table, "id = 0").task(0)))
+    assert task.run() is not None
     monkeypatch.chdir(tmp_path)
     found = {name: pennon.dataset("here/t").checkout_version((name, None)).count_rows() for name in ("dev", "new")}
     assert found == {"dev": 3, "new": 4}

@@ -98,18 +98,31 @@ def test_a_null_that_the_type_does_not_allow(uri: str, kind: str, verb: str) -> 
 
 def test_nulls_that_no_row_shows(uri: str) -> None:
     ends = pa.array([0, 1, 2, 3], pa.int32())
-    some = pa.array([1, None, 3], pa.int32())
+    values = pa.array([1, None, 3], pa.int32())
     hidden = pa.array([False, True, False])
-    lists = pa.ListArray.from_arrays(ends, struct(some), type=TYPES["list"], mask=hidden)
-    outer = pa.StructArray.from_arrays([struct(some)], fields=[TYPES["nested"].field(0)], mask=hidden)
+    lists = pa.ListArray.from_arrays(ends, struct(values), type=TYPES["list"], mask=hidden)
+    outer = pa.StructArray.from_arrays([struct(values)], fields=[TYPES["nested"].field(0)], mask=hidden)
     for at, (column, shown) in enumerate(
         [
-            (struct(some, mask=hidden), [{"a": 1}, None, {"a": 3}]),
-            (struct(some).slice(2), [{"a": 3}]),
+            (struct(values, mask=hidden), [{"a": 1}, None, {"a": 3}]),
+            (struct(values).slice(2), [{"a": 3}]),
             (lists, [[{"a": 1}], None, [{"a": 3}]]),
-            (pa.ListArray.from_arrays(ends[2:], struct(some), type=TYPES["list"]), [[{"a": 3}]]),
+            (pa.ListArray.from_arrays(ends[2:], struct(values), type=TYPES["list"]), [[{"a": 3}]]),
             (outer, [{"b": {"a": 1}}, None, {"b": {"a": 3}}]),
         ]
     ):
         table = pennon.write_dataset(pa.table({"st": column}), f"{uri}{at}")
         assert table.to_table()["st"].to_pylist() == shown, at
+
+
+def test_nulls_beneath_a_null_next_to_a_member_of_another_name(uri: str) -> None:
+    values = pa.array([1, None], pa.int32())
+    lists = pa.array([[1], [2]], pa.list_(pa.field("item", pa.int32())))
+    hidden = pa.array([False, True])
+    batch = pa.record_batch(
+        [pa.StructArray.from_arrays([struct(values), lists], names=["a", "l"], mask=hidden)], names=["s"]
+    )
+    named = pa.list_(pa.field("element", pa.int32()))
+    schema = pa.schema([pa.field("s", pa.struct([pa.field("a", pa.struct([MEMBER])), pa.field("l", named)]))])
+    table = pennon.write_dataset(pa.RecordBatchReader.from_batches(schema, [batch]), uri)
+    assert table.to_table()["s"].to_pylist() == [{"a": {"a": 1}, "l": [1]}, None]

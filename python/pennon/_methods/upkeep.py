@@ -213,7 +213,7 @@ class UpkeepMethods(TableMethods):
         >>> table.new_file_session().open_reader(f"data/{file.path}").num_rows()
         2
         """
-        return LanceFileSession(self._native.uri, self._native.storage_options or None)
+        return LanceFileSession(self._native.absolute_uri, self._native.storage_options or None)
 
     def explain_cleanup_old_versions(
         self,

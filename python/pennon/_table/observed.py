@@ -63,7 +63,7 @@ def observed(
 
 
 def announce(progress: WriteProgress, written: Sequence[FragmentMetadata], fragment_id: int = 0) -> None:
-    """Tell a listener of the fragments that were written, the first of which it knows to be started."""
+    """Tell a listener of the fragments that were written; `begin` was called for the first one already."""
     listener: Any = progress if _is_listener(progress) else None
     for number, fragment in enumerate(written if listener is not None else ()):
         if number:

@@ -65,7 +65,7 @@ pub struct Pin {
 impl Pin {
     fn of(snapshot: &Snapshot) -> Self {
         Self {
-            uri: snapshot.store.uri().to_owned(),
+            uri: snapshot.store.absolute_uri().to_owned(),
             version: snapshot.version(),
             made_at: snapshot.manifest.timestamp,
             uuid: runtime::uuid().to_string(),

@@ -300,7 +300,8 @@ pub(crate) async fn before_branch(store: &Store, version: Version) -> Option<Err
 /// What a table is a branch of, by its address: its name, and its file in the main table. `None` for a table that is no
 /// branch, or cannot be looked up.
 async fn of_store(store: &Store) -> Option<(String, Branch)> {
-    let (address, _) = store.uri().split_once('?').unwrap_or((store.uri(), ""));
+    let address = store.absolute_uri();
+    let (address, _) = address.split_once('?').unwrap_or((address, ""));
     let address = address.trim_end_matches('/');
     for (at, before) in address.rmatch_indices("/tree/") {
         let name = address.get(at + before.len()..)?;

@@ -9,16 +9,17 @@ use pennon_core::schema::Field;
 use super::fragment::reads_blobs;
 use crate::versions::snapshot::Snapshot;
 
-/// Rows that are read.
+/// Rows that are read, and about their bytes where no index found them.
 pub(super) const ROWS: u64 = 16;
+pub(super) const ROW_BYTES: u64 = 1 << 20;
 /// Values that are looked up in an index.
 const VALUES: usize = 16;
 /// Rows that an index knows to have these values, before it is searched.
 pub(super) const MATCHES: u64 = 4096;
 /// Bytes of indices over vectors that are looked at.
 const BYTES: u64 = 4 << 20;
-/// B-trees that are opened, and their rows together: their pages, of 4,096 rows each, are listed.
-const OPENED: usize = 4;
+/// Fragments or B-trees that are opened, and the rows of the B-trees, whose pages of 4,096 rows are listed.
+pub(super) const OPENED: usize = 4;
 const INDEXED_ROWS: u64 = 32 << 20;
 /// Fragments that have their row ids indexed, or their deletion vectors read.
 const FRAGMENTS: usize = 64;

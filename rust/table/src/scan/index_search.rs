@@ -178,7 +178,7 @@ async fn plan_of(
     }
 }
 
-/// Whether a search needs no other thread: for few values that have few rows, by B-trees that are open.
+/// Whether a search needs no other thread: for few values that have few rows, by B-trees that are open or quickly opened.
 fn is_brief(snapshot: &Snapshot, entries: &[IndexMetadata], condition: &Condition) -> bool {
     if !brief::is_brief_lookup(snapshot, entries, condition.value_count()) {
         return false;
@@ -407,16 +407,28 @@ impl Search<'_> {
         })
     }
 
-    /// Whether it looks into B-trees only, which are open or small, and of which each expects few rows. Opens them.
+    /// Whether it looks into B-trees only, which are open or small, and of which each expects few rows. Opens them then.
     fn is_brief(&self, snapshot: &Snapshot) -> bool {
+        let mut segments = Vec::new();
+        self.add_segments(&mut segments);
+        let opened = segments.iter().filter(|s| !s.is_open(snapshot));
+        segments.iter().all(|s| s.files_kind == IndexKind::BTree)
+            && is_brief_opening(opened.map(|s| live_rows(&snapshot.manifest, &s.covered)))
+            && self.expects_few(snapshot)
+    }
+
+    /// Adds the segments that it looks into.
+    fn add_segments<'a>(&'a self, all: &mut Vec<&'a Segment>) {
         match self {
-            Self::All(parts) | Self::Either(parts) => parts.iter().all(|part| part.is_brief(snapshot)),
-            Self::Test(_, segments) => {
-                let opened = segments.iter().filter(|s| !s.is_open(snapshot));
-                segments.iter().all(|s| s.files_kind == IndexKind::BTree)
-                    && is_brief_opening(opened.map(|s| live_rows(&snapshot.manifest, &s.covered)))
-                    && self.rows_at_least(snapshot).is_ok_and(|rows| rows <= brief::MATCHES)
-            }
+            Self::All(parts) | Self::Either(parts) => parts.iter().for_each(|part| part.add_segments(all)),
+            Self::Test(_, segments) => all.extend(segments.iter().copied()),
+        }
+    }
+
+    fn expects_few(&self, snapshot: &Snapshot) -> bool {
+        match self {
+            Self::All(parts) | Self::Either(parts) => parts.iter().all(|part| part.expects_few(snapshot)),
+            Self::Test(..) => self.rows_at_least(snapshot).is_ok_and(|rows| rows <= brief::MATCHES),
         }
     }
 

@@ -23,7 +23,7 @@ use super::index_matches::IndexMatches;
 use super::index_search;
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
-use super::units::{self, Unit, UnitRows, Window, to_u64};
+use super::units::{self, Unit, UnitRows, Window};
 use super::{DEFAULT_BATCH_SIZE, Filter, FragmentSlice, Members, ScanOptions};
 use crate::expr::Expression;
 use crate::runtime::{IN_FLIGHT, processors};
@@ -254,10 +254,13 @@ impl ScanPlan {
         self.fragments.iter().map(|rows| rows.shown.end - rows.shown.start).fold(0, u64::saturating_add)
     }
 
-    /// Whether it is a handful of rows that are read, whatever they are.
+    /// Whether few and small rows are read, whatever their values are.
     pub(super) fn reads_few(&self) -> bool {
-        let is_few = |fragments: &[FragmentRows]| to_u64(fragments.len()) <= brief::ROWS;
-        self.filter.is_none() && is_few(&self.fragments) && self.rows_to_look_at() <= brief::ROWS
+        if self.filter.is_some() || self.fragments.len() > brief::OPENED {
+            return false;
+        }
+        let rows = self.rows_to_look_at();
+        rows <= brief::ROWS && rows.saturating_mul(self.row_bytes) <= brief::ROW_BYTES
     }
 
     /// The part of the filter's matches that the result has, unless that is all of them.

@@ -179,7 +179,7 @@ impl Store {
         &self.metrics
     }
 
-    /// The address, where the process was when it was given: it means the same place wherever that goes.
+    /// The address; a relative path is resolved against the working directory at the time when the store was opened.
     pub fn absolute_uri(&self) -> &str {
         let is_path = self.is_local() && !self.uri.contains("://");
         if is_path { &self.root } else { &self.uri }

@@ -65,27 +65,32 @@ fn member(
     path: &str,
 ) -> Result<Option<ArrayRef>> {
     required::check(array, field, outer, path)?;
-    relabeled(array, field.data_type(), path)
+    relabeled(array, field.data_type(), outer, path)
 }
 
-fn relabeled(array: &ArrayRef, wanted: &DataType, path: &str) -> Result<Option<ArrayRef>> {
+fn relabeled(
+    array: &ArrayRef,
+    wanted: &DataType,
+    outer: Option<&NullBuffer>,
+    path: &str,
+) -> Result<Option<ArrayRef>> {
     let found = array.data_type();
     Ok(match (found, wanted) {
-        // Who has made the array may say of its members what is not so.
+        // The type may claim that members have no nulls when they do.
         _ if found == wanted => {
-            required::check_members(array, None, path)?;
+            required::check_members(array, outer, path)?;
             Some(Arc::clone(array))
         }
         (DataType::List(_), DataType::List(item)) => list::<i32>(array, item, path)?,
         (DataType::LargeList(_), DataType::LargeList(item)) => list::<i64>(array, item, path)?,
         (DataType::FixedSizeList(_, n), DataType::FixedSizeList(item, m)) if n == m => {
-            fixed_size_list(array, item, *n, path)?
+            fixed_size_list(array, item, *n, outer, path)?
         }
         (DataType::Map(..), DataType::Map(entries, sorted)) => map(array, entries, *sorted, path)?,
         (DataType::Struct(found), DataType::Struct(members)) => {
             let same = |(found, wanted): (&FieldRef, &FieldRef)| found.name() == wanted.name();
             match found.len() == members.len() && found.iter().zip(members).all(same) {
-                true => structs(array.as_struct(), members, path)?,
+                true => structs(array.as_struct(), members, outer, path)?,
                 false => None,
             }
         }
@@ -102,9 +107,16 @@ fn list<O: OffsetSizeTrait>(array: &ArrayRef, item: &FieldRef, path: &str) -> Re
     })
 }
 
-fn fixed_size_list(array: &ArrayRef, item: &FieldRef, size: i32, path: &str) -> Result<Option<ArrayRef>> {
+fn fixed_size_list(
+    array: &ArrayRef,
+    item: &FieldRef,
+    size: i32,
+    outer: Option<&NullBuffer>,
+    path: &str,
+) -> Result<Option<ArrayRef>> {
     let (_, _, values, nulls) = array.as_fixed_size_list().clone().into_parts();
-    let outer = nulls.as_ref().map(|nulls| nulls.expand(usize::try_from(size).unwrap_or_default()));
+    let outer = NullBuffer::union(nulls.as_ref(), outer);
+    let outer = outer.map(|nulls| nulls.expand(usize::try_from(size).unwrap_or_default()));
     let Some(values) = member(&values, item, outer.as_ref(), &below(path, item))? else { return Ok(None) };
     made(FixedSizeListArray::try_new(Arc::clone(item), size, values, nulls))
 }
@@ -117,20 +129,27 @@ fn map(array: &ArrayRef, entries: &FieldRef, sorted: bool, path: &str) -> Result
         if pairs.num_columns() != members.len() {
             return Ok(None);
         }
-        let Some(pairs) = structs(&pairs, members, &path)? else { return Ok(None) };
+        let Some(pairs) = structs(&pairs, members, None, &path)? else { return Ok(None) };
         made(MapArray::try_new(Arc::clone(entries), offsets, pairs.as_struct().clone(), nulls, sorted))
     })
 }
 
 /// Members by position.
-fn structs(array: &StructArray, members: &Fields, path: &str) -> Result<Option<ArrayRef>> {
-    let nulls = array.nulls();
+fn structs(
+    array: &StructArray,
+    members: &Fields,
+    outer: Option<&NullBuffer>,
+    path: &str,
+) -> Result<Option<ArrayRef>> {
+    let nulls = NullBuffer::union(array.nulls(), outer);
     let mut columns = Vec::with_capacity(members.len());
     for (column, field) in array.columns().iter().zip(members) {
-        let Some(column) = member(column, field, nulls, &below(path, field))? else { return Ok(None) };
+        let Some(column) = member(column, field, nulls.as_ref(), &below(path, field))? else {
+            return Ok(None);
+        };
         columns.push(column);
     }
-    made(StructArray::try_new_with_length(members.clone(), columns, nulls.cloned(), array.len()))
+    made(StructArray::try_new_with_length(members.clone(), columns, array.nulls().cloned(), array.len()))
 }
 
 /// Makes another list or map of one. If it has nulls where none may be, only the values that it shows count: those
@@ -189,7 +208,8 @@ mod tests {
             Some(vec![]),
             Some(vec![Some(2), Some(3)]),
         ]);
-        let lists = relabeled(&(Arc::new(lists) as ArrayRef), members[1].data_type(), "").unwrap().unwrap();
+        let lists =
+            relabeled(&(Arc::new(lists) as ArrayRef), members[1].data_type(), None, "").unwrap().unwrap();
         let keys = Arc::new(StringArray::from(vec!["a", "b", "c"]));
         let pairs = StructArray::new(members.clone(), vec![keys, lists], None);
         Arc::new(MapArray::new(entries, OffsetBuffer::from_lengths([1, 0, 2]), pairs, None, false))

@@ -8,7 +8,8 @@ use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 use pennon_core::{Error, Result};
 
-/// Checks that an array of a field that may not be null has no nulls but beneath those of `outer`, which it is a member of.
+/// Checks that an array of a field that may not be null has nulls only where the struct or list that it is in has them:
+/// `outer`.
 ///
 /// Errors: `SchemaMismatch` with the path.
 pub(super) fn check(array: &ArrayRef, field: &Field, outer: Option<&NullBuffer>, path: &str) -> Result<()> {
@@ -23,7 +24,8 @@ pub(super) fn check(array: &ArrayRef, field: &Field, outer: Option<&NullBuffer>,
     Ok(())
 }
 
-/// The same of the members of an array, at any depth; those that no row shows are nobody's.
+/// The same of the members of an array, at any depth. Nulls that no row shows are allowed: those outside of a slice, or
+/// beneath a null.
 pub(super) fn check_members(array: &ArrayRef, outer: Option<&NullBuffer>, path: &str) -> Result<()> {
     if !has_required(array.data_type()) {
         return Ok(());
