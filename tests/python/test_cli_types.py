@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import math
 import struct
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,6 +14,7 @@ from uuid import UUID
 
 import pennon
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from support.command import pennon as run
@@ -46,6 +48,7 @@ FLAT: dict[str, pa.Array] = {
     "bytes": pa.array([b"a", None, b"", b"\xff"]),
     "dictionary": pa.array(["a", None, "b", "a"]).dictionary_encode(),
     "large_dictionary": pa.array(["a", None, "b", "a"]).cast(pa.dictionary(pa.int8(), pa.large_utf8())),
+    "dictionary of ints": pa.array([1, None, 2, 1]).dictionary_encode(),
     "uuid": pa.array([UUID(int=1).bytes, None, b"\xff" * 16, bytes(16)], pa.uuid()),
     "json": pa.array(['{"a":1}', None, "[]", '"x"'], pa.json_()),
     "bool8": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0, 1], pa.int8())),
@@ -60,6 +63,8 @@ NESTED: dict[str, pa.Array] = {
     .cast(pa.list_(pa.float32(), 2))
     .cast(pa.list_(pa.float16(), 2)),
     "tensor": pa.ExtensionArray.from_storage(TENSOR, pa.array(POINTS, TENSOR.storage_type)),
+    "list of dictionaries": pa.ListArray.from_arrays([0, 1, 1, 1, 4], FLAT["dictionary"]),
+    "list of dictionaries of ints": pa.ListArray.from_arrays([0, 1, 1, 1, 4], FLAT["dictionary of ints"]),
     "struct": pa.array(
         [{"d": DAY, "t": 1}, None, {"d": None, "t": 2}, {"d": DAY, "t": None}],
         pa.struct([("d", pa.date32()), ("t", pa.time32("s"))]),
@@ -91,6 +96,54 @@ def test_there_and_back(tmp_path: Path, name: str, form: str) -> None:
     found = pennon.dataset(table.uri).to_table()
     assert found.schema == table.schema
     assert found.slice(4).to_pylist() == found.slice(0, 4).to_pylist()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
+def test_numbers_that_json_lacks(tmp_path: Path, form: str) -> None:
+    table = pennon.write_dataset({"x": [math.nan, math.inf, -math.inf, 1.0]}, tmp_path / "t")
+    run("export", table.uri, tmp_path / f"rows.{form}")
+    assert run("import", table.uri, tmp_path / f"rows.{form}", "--mode", "append").status == 0
+    found = pennon.dataset(table.uri).to_table()["x"].to_pylist()
+    assert str(found[4:]) == str([None, None, None, 1.0] if form == "jsonl" else found[:4])
+
+
+def test_digits_of_numbers_in_rows_with_maps(tmp_path: Path) -> None:
+    decimal, number = pa.decimal128(38, 10), "1234567890123456789.0123456789"
+    schema = pa.schema(
+        [("m", pa.map_(pa.utf8(), decimal)), ("d", decimal), ("u", pa.uint64()), ("f", pa.float64())]
+    )
+    table = pennon.write_dataset(schema.empty_table(), tmp_path / "t")
+    line = f'{{"m": [["ü\\n", {number}]], "d": {number}, "u": {2**64 - 1}, "f": 1e5}}\n'
+    (tmp_path / "a.jsonl").write_text(line)
+    done = run("import", table.uri, tmp_path / "a.jsonl", "--mode", "append")
+    assert (done.status, done.err) == (0, "")
+    row = {"m": [("ü\n", Decimal(number))], "d": Decimal(number), "u": 2**64 - 1, "f": 1e5}
+    assert pennon.dataset(table.uri).to_table().to_pylist() == [row]
+
+
+@pytest.mark.parametrize("name", ["list of dictionaries", "list of dictionaries of ints"])
+def test_dictionaries_in_lists_of_several_row_groups(tmp_path: Path, name: str) -> None:
+    rows = pa.table({"x": NESTED[name]})
+    table = pennon.write_dataset(rows, tmp_path / "t")
+    pa.parquet.write_table(rows, tmp_path / "a.parquet", row_group_size=1)
+    done = run("import", table.uri, tmp_path / "a.parquet", "--mode", "append")
+    assert (done.status, done.err) == (0, "")
+    assert pennon.dataset(table.uri).to_table().to_pylist() == rows.to_pylist() * 2
+
+
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_nested_columns_are_refused_before_pyarrow_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_pipe: bool
+) -> None:
+    """Its thread reads ahead, and aborted the process that ended meanwhile."""
+    monkeypatch.setattr(pyarrow.csv, "open_csv", None)
+    table = pennon.write_dataset({"a,b": [1], "x": [[1]]}, tmp_path / "t")
+    raw = b'\xef\xbb\xbf\r\n"a,b",x\r\n1,[1]\r\n'
+    (tmp_path / "a.csv").write_bytes(raw)
+    source = ["-", "--input-format", "csv"] if is_pipe else [tmp_path / "a.csv"]
+    done = run("import", table.uri, *source, "--mode", "append", stdin=raw)
+    assert (done.status, done.err.count("\n")) == (3, 1)
+    assert "Column 'x': list<item: int64> cannot be read from CSV" in done.err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 import pyarrow as pa
 
 from pennon.cli._bytes import is_bytes
+from pennon.cli._types import is_nested, nested_in_csv
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -40,8 +42,17 @@ class _WholeLineEnds(io.RawIOBase):
         return data[: len(data) - len(self._held)]
 
 
-def read_csv(file: IO[bytes], schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The columns and rows of a file, whose columns in `schema` have these types."""
+def read_csv(
+    file: IO[bytes], schema: pa.Schema | None, wanted: pa.Schema | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The columns and rows of a file, whose columns in `schema` have these types.
+
+    A column that is nested in `wanted` is an error, before pyarrow has a thread that reads ahead.
+    """
+    nested = {} if wanted is None else {field.name: field.type for field in wanted if is_nested(field.type)}
+    for name in _first_names(file) if nested else ():
+        if name in nested:
+            raise InvalidInputError(f"Column {name!r}: {nested_in_csv(nested[name])}")
     try:
         with _names_in_utf8():
             opened = _opened(file, schema)
@@ -77,6 +88,22 @@ def _opened(file: IO[bytes], schema: pa.Schema | None) -> pyarrow.csv.CSVStreami
         pyarrow.csv.ParseOptions(newlines_in_values=True),
         options,
     )
+
+
+def _first_names(file: IO[bytes]) -> Sequence[str]:
+    """The names of the columns of a file of which nothing was read, which stays so."""
+    begin = b""
+    if file.seekable():
+        at = file.tell()
+        begin = file.read(BYTES)
+        file.seek(at)
+    elif isinstance(file, io.BufferedReader):
+        begin = file.peek()
+    text = io.StringIO(begin.decode("utf-8-sig", errors="replace"), newline="")
+    try:
+        return next(filter(None, csv.reader(text)), ())
+    except csv.Error:
+        return ()
 
 
 def _header(file: IO[bytes]) -> Sequence[str]:

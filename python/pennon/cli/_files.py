@@ -17,7 +17,7 @@ from pennon._address import local_path
 from pennon.cli._bytes import is_bytes
 from pennon.cli._csv import read_csv
 from pennon.cli._json import read_json
-from pennon.cli._types import TextFormat, converted, text_types
+from pennon.cli._types import TextFormat, converted, member_types, text_types
 from pennon.cli._values import CsvWriter, as_json, values_of
 from pennon.errors import InvalidInputError
 
@@ -135,7 +135,7 @@ def _read(file: IO[bytes], file_format: FileFormat, schema: pa.Schema | None, kn
             # Base64 can look like a number, and CSV takes types of single columns.
             asked = pa.schema([field for field in known if is_bytes(field.type)])
         asked = None if asked is None else text_types(asked, text)
-        types, batches = read_csv(file, asked) if text == "csv" else read_json(file, asked, schema)
+        types, batches = read_csv(file, asked, schema) if text == "csv" else read_json(file, asked, schema)
     else:
         types, batches = (_parquet if file_format == "parquet" else _arrow)(file)
     if wanted is None:
@@ -151,7 +151,16 @@ def _parquet(file: IO[bytes]) -> Rows:
     import pyarrow.parquet
 
     opened = pyarrow.parquet.ParquetFile(file)
-    return opened.schema_arrow, opened.iter_batches(ROWS)
+    types = opened.schema_arrow
+    if not any(map(_has_nested_dictionary, types.types)):
+        return types, opened.iter_batches(ROWS)
+    # Pyarrow cannot join the dictionaries of several row groups in nested values.
+    groups = range(opened.num_row_groups)
+    return types, (batch for at in groups for batch in opened.iter_batches(ROWS, row_groups=[at]))
+
+
+def _has_nested_dictionary(kind: pa.DataType) -> bool:
+    return any(pa.types.is_dictionary(member) or _has_nested_dictionary(member) for member in member_types(kind))
 
 
 def _arrow(file: IO[bytes]) -> Rows:

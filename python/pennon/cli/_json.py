@@ -19,6 +19,12 @@ _MARK = b"\xef\xbb\xbf"
 _SHOWN = 40
 
 
+class _Number(str):
+    """A number as the file has it: a float of Python would round a decimal."""
+
+    __slots__ = ()
+
+
 def read_json(
     file: IO[bytes], schema: pa.Schema | None, wanted: pa.Schema | None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -94,11 +100,21 @@ def _parsed(text: bytes, schema: pa.Schema | None) -> pa.Table:
 def _with_structs(line: bytes, maps: dict[str, pa.DataType], number: int) -> bytes:
     """A line with the pairs of these maps as objects, which pyarrow can parse."""
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
         changed = {name: _structs(row[name], kind) for name, kind in maps.items() if name in row}
+        return _written({**row, **changed}).encode() + b"\n"
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"Line {number}: {error}") from None
-    return json.dumps({**row, **changed}).encode() + b"\n"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, _Number):
+        return value
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{json.dumps(name)}:{_written(item)}' for name, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_written, value))}]"
+    return json.dumps(value)
 
 
 def _structs(value: Any, kind: pa.DataType) -> Any:

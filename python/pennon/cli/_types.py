@@ -30,8 +30,8 @@ def converted(
     """The columns of a batch of a file as the types that they have in `wanted`.
 
     Those of a text file must have been asked for by `text_types`. Of other files, bytes become blobs; dates and
-    times become those of another unit, and dictionaries those with other keys, if no value changes. With
-    `only_bytes` nothing else than bytes is converted, which text has as base64.
+    times become those of another unit, dictionaries those with other keys, and plain values dictionaries, if no
+    value changes. With `only_bytes` nothing else than bytes is converted, which text has as base64.
     """
     columns, fields = [], []
     for field, array in zip(batch.schema, batch.columns, strict=True):
@@ -56,6 +56,17 @@ def member_types(kind: pa.DataType) -> list[pa.DataType]:
     if pa.types.is_map(kind):
         return [kind.key_type, kind.item_type]
     return [kind.value_type] if _is_list(kind) else []
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether values of a type have members, which CSV has no form for."""
+    storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return bool(pa.types.is_nested(storage)) and not is_bytes(kind)
+
+
+def nested_in_csv(kind: pa.DataType) -> InvalidInputError:
+    """The error of a nested column in a CSV file."""
+    return InvalidInputError(f"{kind} cannot be read from CSV, as it can from JSON, Parquet and Arrow")
 
 
 def _base64_type(kind: pa.DataType) -> pa.DataType:
@@ -113,7 +124,7 @@ def _from_text(array: pa.Array, kind: pa.DataType, text: TextFormat) -> pa.Array
         return _from_text(array, kind.value_type, text).dictionary_encode().cast(kind)
     if pa.types.is_nested(kind):
         if text == "csv":
-            raise InvalidInputError(f"{kind} cannot be read from CSV, as it can from JSON, Parquet and Arrow")
+            raise nested_in_csv(kind)
         return _nested(array, kind)
     if pa.types.is_time(kind):
         moments = pc.binary_join_element_wise("1970-01-01", array, "T")
@@ -152,11 +163,22 @@ def _from_arrow(array: pa.Array, kind: pa.DataType, only_bytes: bool) -> pa.Arra
         return array
     if is_blob(kind):
         return blob_array(array.to_pylist()) if is_binary(array.type) else array
-    # Parquet has neither seconds, nor the date64 and the keys of dictionaries of Arrow.
-    return array.cast(kind) if not only_bytes and _is_same_but_units(array.type, kind) else array
+    # Parquet has neither seconds, nor the date64, keys of dictionaries and dictionaries of numbers of Arrow.
+    return _cast(array, kind) if not only_bytes and _is_same_but_units(array.type, kind) else array
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(array.type):
+        return array.cast(kind.value_type).dictionary_encode().cast(kind)
+    try:
+        return array.cast(kind)
+    except pa.ArrowNotImplementedError:  # for dictionaries in nested values
+        return pa.array(array.to_pylist(), kind)
 
 
 def _is_same_but_units(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_dictionary(wanted) and not pa.types.is_dictionary(found):
+        return _is_same_but_units(found, wanted.value_type)
     if pa.types.is_timestamp(found):
         return bool(pa.types.is_timestamp(wanted) and found.tz == wanted.tz)
     for is_kind in (pa.types.is_date, pa.types.is_time):
