@@ -85,19 +85,23 @@ def test_a_lost_answer_to_the_note_of_a_branch(cloud: Cloud, proxy: Proxy, fault
         table.create_branch("b", 1)
 
 
-def test_a_note_whose_answer_and_look_are_lost_says_what_to_do(cloud: Cloud, proxy: Proxy) -> None:
-    uri, storage = f"s3://{BUCKET}/lost-twice", options(cloud, proxy)
-    table = pennon.write_dataset(ROWS, uri, storage_options=storage)
-    # The note is looked for before it is written: only what follows is lost.
+def lost_once_put(part: str) -> Callable[[str], str | None]:
+    """From the first put of such a name on all answers are lost: before it is written, it is looked for."""
     puts: list[str] = []
 
     def rule(request: str) -> str | None:
-        if NOTES not in request:
+        if part not in request:
             return None
         puts.extend([request] if request.startswith("PUT") else [])
         return "lost" if puts else None
 
-    proxy.rule = rule
+    return rule
+
+
+def test_a_note_whose_answer_and_look_are_lost_says_what_to_do(cloud: Cloud, proxy: Proxy) -> None:
+    uri, storage = f"s3://{BUCKET}/lost-twice", options(cloud, proxy)
+    table = pennon.write_dataset(ROWS, uri, storage_options=storage)
+    proxy.rule = lost_once_put(NOTES)
     with pytest.raises(OSError, match="If it is listed, delete it, then create it"):
         table.create_branch("b", 1)
     proxy.rule = None
@@ -109,15 +113,7 @@ def test_a_note_whose_answer_and_look_are_lost_says_what_to_do(cloud: Cloud, pro
 def test_a_branch_of_which_nothing_is_known_keeps_its_note(cloud: Cloud, proxy: Proxy) -> None:
     uri, storage = f"s3://{BUCKET}/unknown", options(cloud, proxy)
     table = pennon.write_dataset(ROWS, uri, storage_options=storage)
-    puts: list[str] = []
-
-    def rule(request: str) -> str | None:
-        if "/tree/b/_versions/" not in request:
-            return None
-        puts.extend([request] if request.startswith("PUT") else [])
-        return "lost" if puts else None
-
-    proxy.rule = rule
+    proxy.rule = lost_once_put("/tree/b/_versions/")
     with pytest.raises(CommitUnknownError, match="If it cannot be opened, delete it, then create it"):
         table.create_branch("b", 1)
     proxy.rule = None

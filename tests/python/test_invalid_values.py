@@ -56,9 +56,9 @@ def test_lengths_beyond_their_buffers(tmp_path: Path) -> None:
     with pa.ipc.new_file(stream, rows.schema) as writer:
         writer.write_table(rows)
     intact = stream.getvalue().to_pybytes()
-    places = [at for at in range(len(intact) - 8) if intact[at : at + 8] == (50).to_bytes(8, "little")]
+    positions = [at for at in range(len(intact) - 8) if intact[at : at + 8] == (50).to_bytes(8, "little")]
     refused = 0
-    for at in places:
+    for at in positions:
         damaged = intact[: at + 3] + b"\1" + intact[at + 4 :]
         try:
             batch = pa.ipc.open_file(damaged).get_batch(0)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pennon.blob import blob_array
+from pennon.cli._values import shown
 from pennon.errors import InvalidInputError
 
 # What a message shows of a text that is no base64.
@@ -41,5 +42,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        part = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-        raise InvalidInputError(f"{part!r} is no base64, which bytes are in text") from None
+        raise InvalidInputError(f"{shown(text, _SHOWN)!r} is no base64, which bytes are in text") from None

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pennon.cli._csv import BYTES, NOT_UTF8
 from pennon.cli._types import member_types
+from pennon.cli._values import shown
 from pennon.errors import InvalidInputError
 
 # What an editor of Windows begins a file with.
@@ -75,8 +76,7 @@ def _no_object(line: bytes, number: int) -> InvalidInputError:
     _check_utf8(line)
     if number == 1 and line[:1] == b"[":
         return InvalidInputError("This is a JSON array; expected an object in each line")
-    text = line.decode().rstrip()
-    found = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    found = shown(line.decode().rstrip(), _SHOWN)
     return InvalidInputError(f"Line {number} is {found!r}; expected an object in each line")
 
 

@@ -21,7 +21,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SchemaRef};
 use arrow_select::take::take;
 use pennon_core::{Error, ErrorKind, Result};
 
-use super::required;
+use super::required::{self, below};
 
 /// A batch of this schema made of columns that have its types except for the names and nullability of members.
 ///
@@ -166,10 +166,6 @@ fn shown(array: &ArrayRef, make: impl Fn(&ArrayRef) -> Result<Option<ArrayRef>>)
 
 fn made<A: Array + 'static>(array: Result<A, ArrowError>) -> Result<Option<ArrayRef>> {
     array.map(|array| Some(Arc::new(array) as ArrayRef)).map_err(|e| not_valid(&e))
-}
-
-fn below(path: &str, field: &Field) -> String {
-    format!("{path}.{}", field.name())
 }
 
 #[cfg(test)]

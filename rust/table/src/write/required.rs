@@ -33,8 +33,8 @@ pub(super) fn check_members(array: &ArrayRef, outer: Option<&NullBuffer>, path: 
     let nulls = NullBuffer::union(array.nulls(), outer);
     match array.data_type() {
         DataType::Struct(members) => {
-            let columns = array.as_struct().columns().iter().zip(members);
-            columns.into_iter().try_for_each(|(column, field)| member(column, field, nulls.as_ref(), path))
+            let mut columns = array.as_struct().columns().iter().zip(members);
+            columns.try_for_each(|(column, field)| member(column, field, nulls.as_ref(), path))
         }
         DataType::FixedSizeList(item, size) => {
             let outer = nulls.map(|nulls| nulls.expand(usize::try_from(*size).unwrap_or_default()));
@@ -57,8 +57,13 @@ pub(super) fn check_members(array: &ArrayRef, outer: Option<&NullBuffer>, path: 
     }
 }
 
+/// The path of a member.
+pub(super) fn below(path: &str, field: &Field) -> String {
+    format!("{path}.{}", field.name())
+}
+
 fn member(array: &ArrayRef, field: &Field, outer: Option<&NullBuffer>, above: &str) -> Result<()> {
-    let path = format!("{above}.{}", field.name());
+    let path = below(above, field);
     check(array, field, outer, &path)?;
     check_members(array, outer, &path)
 }
