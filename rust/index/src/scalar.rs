@@ -101,6 +101,27 @@ impl ScalarIndex {
         }
     }
 
+    /// The number of rows for which tests hold, all of them, of an index that must have so many rows in all. `None` for kinds
+    /// that do not count, and if it has another number; bitmaps do not say how many they have, `are_all` that it is known.
+    ///
+    /// Errors: those of [`Self::search`].
+    pub fn count(
+        &self,
+        tests: &[&ValueTest],
+        rows: u64,
+        are_all: bool,
+        cache: &dyn PageCache,
+    ) -> Result<Option<u64>> {
+        match self {
+            Self::BTree(index) if index.num_rows()? == rows => index.count(tests, cache),
+            Self::Bitmap(index) if are_all => Ok(index.search(tests)?.map(|answer| {
+                let found = answer.rows.len();
+                if answer.is_complement { rows.saturating_sub(found) } else { found }
+            })),
+            _ => Ok(None),
+        }
+    }
+
     /// Type of the values, of kinds that have them.
     pub fn value_type(&self) -> Option<&DataType> {
         match self {

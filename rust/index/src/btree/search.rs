@@ -127,6 +127,35 @@ impl BTreeIndex {
         }))
     }
 
+    /// The number of rows for which tests hold, all of them; `None` as for [`Self::search`]. Of pages of which all rows pass
+    /// nothing is read. Errors: those of [`Self::search`].
+    pub fn count(&self, tests: &[&ValueTest], cache: &dyn PageCache) -> Result<Option<u64>> {
+        let nulls = || self.lookup.null_counts().iter().map(|count| u64::from(*count)).sum::<u64>();
+        Ok(match passing_all(tests) {
+            None => None,
+            Some(Passing::Nulls) => Some(nulls()),
+            Some(Passing::Inside(intervals)) => Some(self.count_inside(&intervals, cache)?),
+            Some(Passing::Outside(intervals)) => {
+                Some(self.num_rows()?.saturating_sub(nulls() + self.count_inside(&intervals, cache)?))
+            }
+        })
+    }
+
+    fn count_inside(&self, intervals: &[Interval], cache: &dyn PageCache) -> Result<u64> {
+        let (partial, entire) = self.pages_of(intervals);
+        let all = self.num_rows()?;
+        let rows_of = |page: &usize| {
+            let rows = self.lookup.rows_of(*page, all);
+            rows.end - rows.start
+        };
+        let mut count: u64 = entire.iter().map(rows_of).sum();
+        let wanted: Vec<usize> = partial.keys().copied().collect();
+        for (page, intervals) in self.pages(&wanted, cache)?.values().zip(partial.values()) {
+            count += intervals.iter().map(|interval| page.inside(interval).len() as u64).sum::<u64>();
+        }
+        Ok(count)
+    }
+
     /// As [`Self::search`], with the values of the rows: pieces of pages, in no order. `None` also if the rows are all but
     /// those of intervals, or if the pages take more than so many bytes. Errors: those of [`Self::search`].
     pub fn search_values(
@@ -211,27 +240,11 @@ impl BTreeIndex {
 
     /// The rows in some intervals and, if wanted, the rows of nulls.
     fn rows_of(&self, intervals: &[Interval], nulls: bool, cache: &dyn PageCache) -> Result<Vec<u64>> {
-        let lookup = &self.lookup;
-        // Of each page what to look for; pages of which all rows are wanted are read without their values.
-        let mut partial: BTreeMap<usize, Vec<&Interval>> = BTreeMap::new();
-        let mut entire = Vec::new();
-        for interval in intervals {
-            for page in lookup.pages_of(interval) {
-                if lookup.is_inside(page, interval) {
-                    entire.push(page);
-                } else {
-                    partial.entry(page).or_default().push(interval);
-                }
-            }
-        }
+        // Pages of which all rows are wanted are read without their values.
+        let (mut partial, entire) = self.pages_of(intervals);
         if nulls {
-            let with_nulls = lookup.null_counts().iter().enumerate().filter(|(_, count)| **count > 0);
-            for (page, _) in with_nulls {
-                partial.entry(page).or_default();
-            }
+            self.with_nulls().into_iter().for_each(|page| _ = partial.entry(page).or_default());
         }
-        entire.sort_unstable();
-        entire.dedup();
         let mut found = Vec::new();
         let wanted: Vec<usize> = partial.keys().copied().collect();
         let pages = self.pages(&wanted, cache)?;
@@ -243,6 +256,24 @@ impl BTreeIndex {
         }
         self.all_of(entire, cache, &mut found)?;
         Ok(found)
+    }
+
+    /// The pages of which some rows may be in intervals, with these; and those of which all rows are, ascending.
+    fn pages_of<'i>(&self, intervals: &'i [Interval]) -> (BTreeMap<usize, Vec<&'i Interval>>, Vec<usize>) {
+        let mut partial: BTreeMap<usize, Vec<&Interval>> = BTreeMap::new();
+        let mut entire = Vec::new();
+        for interval in intervals {
+            for page in self.lookup.pages_of(interval) {
+                if self.lookup.is_inside(page, interval) {
+                    entire.push(page);
+                } else {
+                    partial.entry(page).or_default().push(interval);
+                }
+            }
+        }
+        entire.sort_unstable();
+        entire.dedup();
+        (partial, entire)
     }
 
     /// Adds all rows of some pages, which ascend.

@@ -107,6 +107,7 @@ fn check(values: &ArrayRef, tests: &[ValueTest]) {
                 "{test:?}, pages of {page_rows}"
             );
             check_values(values, &index, &[test], &cache);
+            check_count(&index, &[test]);
         }
     }
     let index = BitmapIndex::open(&bitmap(values)).unwrap();
@@ -138,6 +139,14 @@ fn check_values(values: &ArrayRef, index: &BTreeIndex, tests: &[&ValueTest], cac
     assert!(few.is_none_or(|runs| runs.is_empty()), "{tests:?}");
 }
 
+/// A search that only counts counts what a search finds.
+fn check_count(index: &BTreeIndex, tests: &[&ValueTest]) {
+    let answer = index.search(tests, &NoPageCache).unwrap().unwrap();
+    let all = index.num_rows().unwrap();
+    let expected = if answer.is_complement { all - answer.rows.len() } else { answer.rows.len() };
+    assert_eq!(index.count(tests, &NoPageCache).unwrap(), Some(expected), "{tests:?}");
+}
+
 /// Two tests at once find what both find.
 fn check_pairs(values: &ArrayRef, tests: &[ValueTest]) {
     let index = BTreeIndex::open(Arc::new(btree(values, 3, 2))).unwrap();
@@ -149,6 +158,7 @@ fn check_pairs(values: &ArrayRef, tests: &[ValueTest]) {
             let found = index.search(&[a, b], &NoPageCache).unwrap().unwrap();
             assert_eq!(rows_of(&found, values.len()), both, "{a:?} and {b:?}");
             check_values(values, &index, &[a, b], &NoPageCache);
+            check_count(&index, &[a, b]);
             let found = bitmap.search(&[a, b]).unwrap().unwrap();
             assert_eq!(rows_of(&found, values.len()), both, "{a:?} and {b:?} of a bitmap");
         }

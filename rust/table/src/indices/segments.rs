@@ -135,6 +135,21 @@ impl Segment {
         Ok(Some(Answer { rows: now.map(|address| address.0).collect::<RowSet>(), ..answer }))
     }
 
+    /// The number of rows of a version for which tests hold, all of them; `None` unless its files are known to name the live
+    /// rows and no others. Blocks on the store. Errors: those of [`ScalarIndex::search`].
+    pub(crate) fn count(&self, snapshot: &Snapshot, tests: &[&ValueTest]) -> Result<Option<u64>> {
+        let manifest = &snapshot.manifest;
+        let covers_all = || manifest.fragments.ids().all(|id| self.covered.contains(id.0));
+        if self.key.is_some() || self.moves.is_some() || !covers_all() {
+            return Ok(None);
+        }
+        let rows = manifest.live_rows();
+        // Every id that the table gave is that of a live row.
+        let are_all = !self.has_addresses(snapshot) && manifest.next_row_id == rows;
+        let index = self.open(snapshot)?;
+        self.with_pages(snapshot, |pages| index.count(tests, rows, are_all, pages))
+    }
+
     /// The rows for which tests hold, all of them, with their values, which have a type; `None` if its files do not give
     /// them, or if they take more than so many bytes. Blocks on the store. Errors: those of [`ScalarIndex::search`].
     pub(crate) fn search_values(

@@ -13,7 +13,7 @@ use crate::versions::snapshot::Snapshot;
 pub(super) const ROWS: u64 = 16;
 pub(super) const ROW_BYTES: u64 = 1 << 20;
 /// Values that are looked up in an index.
-const VALUES: usize = 16;
+pub(super) const VALUES: usize = 16;
 /// Rows that an index knows to have these values, before it is searched.
 pub(super) const MATCHES: u64 = 4096;
 /// Bytes of indices over vectors that are looked at.

@@ -10,7 +10,9 @@
 //! | the files and the lineage of one fragment | `fragment/` |
 //! | which fragments a filter can match, by row ids | `narrow.rs` |
 //! | which rows of a fragment a filter can match | `prune.rs` |
+//! | which indices of the table answer a filter | `index_plan.rs` |
 //! | which rows a filter matches, by indices of the table | `index_search.rs`, `index_matches.rs` |
+//! | how many rows those are | `index_count.rs` |
 //! | where the rows are that an index names | `index_rows.rs` |
 //! | values that an index has of the rows that it found | `index_values.rs` |
 //! | the first rows of an order, by an index | `first_rows.rs` |
@@ -31,7 +33,9 @@ mod execute;
 mod filter;
 mod first_rows;
 mod fragment;
+mod index_count;
 mod index_matches;
+mod index_plan;
 mod index_rows;
 mod index_search;
 mod index_values;
@@ -63,8 +67,9 @@ pub(crate) use fragment::{FragmentReader, Needs, NeedsDeletions, inline_lineage,
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 pub(crate) use index_matches::IndexMatches;
+pub(crate) use index_plan::explain_condition;
 pub(crate) use index_rows::covered_rows;
-pub(crate) use index_search::{explain_condition, matches_of};
+pub(crate) use index_search::matches_of;
 pub(crate) use matches::spans;
 pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
@@ -291,6 +296,11 @@ impl Scan {
             return nearest.count().await;
         }
         if let Some(rows) = self.plan.known_rows() {
+            return Ok(rows);
+        }
+        if let Some(filter) = self.plan.filter_of_all()
+            && let Some(rows) = index_count::count(&self.plan.snapshot, filter).await?
+        {
             return Ok(rows);
         }
         let mut batches = stream::batches(Arc::new(self.plan.counting()), Arc::default());

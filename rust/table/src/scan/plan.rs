@@ -20,7 +20,7 @@ use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
 use super::fragment::reads_blobs;
 use super::index_matches::IndexMatches;
-use super::index_search;
+use super::index_plan;
 use super::projection::{self, Input, Output, ValueForm, predicate};
 use super::system_columns::System;
 use super::units::{self, Unit, UnitRows, Window};
@@ -149,7 +149,7 @@ impl ScanPlan {
             Some(false) => Vec::new(),
             _ => within(fragments(&snapshot, options)?, of_rows),
         };
-        let row_bytes = bytes_per_row(&snapshot, &fragments, &input);
+        let row_bytes = bytes_per_row(&snapshot, fragments.first().map(|rows| rows.id), &input);
         let mut unit_rows = match snapshot.store.is_local() {
             true => units::unit_rows(row_bytes, batch_size),
             false => units::remote_unit_rows(row_bytes, batch_size),
@@ -219,7 +219,7 @@ impl ScanPlan {
     /// Whether what a filter needs of some rows and what the result needs is read at once: where that takes as long as
     /// either of them.
     pub(super) fn reads_together(&self, rows: u64) -> bool {
-        !self.snapshot.store.is_local() && rows.saturating_mul(self.row_bytes) <= TOGETHER_BYTES
+        reads_together(&self.snapshot, rows, self.row_bytes)
     }
 
     /// The column whose values an index that answers the filter, or knows the first rows, may give: its position in the
@@ -247,6 +247,16 @@ impl ScanPlan {
     /// Number of rows of the result, if the manifest alone says so.
     pub fn known_rows(&self) -> Option<u64> {
         (self.filter.is_none() && self.found.is_none()).then(|| self.rows_to_look_at())
+    }
+
+    /// The filter, if indices may answer it and all rows of the version are asked for that it is true for.
+    pub(super) fn filter_of_all(&self) -> Option<&Expression> {
+        let filter = self.filter.as_ref().filter(|_| self.uses_indices && !self.strict_indices)?;
+        let is_all = self.found.is_none()
+            && self.window.is_everything()
+            && !self.fragments.iter().any(|rows| rows.is_part)
+            && self.fragments.iter().map(|rows| rows.id).eq(self.snapshot.manifest.fragments.ids());
+        is_all.then_some(&filter.predicate)
     }
 
     /// Number of rows that a filter is asked about, or that are read without one; fewer if statistics leave some out.
@@ -346,9 +356,14 @@ pub(super) fn within(fragments: impl Iterator<Item = FragmentRows>, mut window: 
     found
 }
 
+/// Whether rows of so many bytes are read before it is known that the result has them: where that takes no longer.
+pub(super) fn reads_together(snapshot: &Snapshot, rows: u64, row_bytes: u64) -> bool {
+    !snapshot.store.is_local() && rows.saturating_mul(row_bytes) <= TOGETHER_BYTES
+}
+
 /// Bytes of a row when decoded, as far as the first fragment tells.
-fn bytes_per_row(snapshot: &Snapshot, fragments: &[FragmentRows], input: &Input) -> u64 {
-    let first = fragments.first().and_then(|rows| snapshot.manifest.fragment(rows.id));
+pub(super) fn bytes_per_row(snapshot: &Snapshot, first: Option<FragmentId>, input: &Input) -> u64 {
+    let first = first.and_then(|id| snapshot.manifest.fragment(id));
     let in_files = first.map_or(0, |fragment| {
         let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
         bytes / fragment.physical_rows.max(1)
@@ -390,7 +405,7 @@ impl ScanPlan {
     pub(super) async fn index_use(&self) -> Result<IndexUse> {
         let filter = match self.filter.as_ref().filter(|_| self.uses_indices) {
             Some(filter) => {
-                index_search::explain(&self.snapshot, &filter.predicate, self.values_of_filter()).await?
+                index_plan::explain(&self.snapshot, &filter.predicate, self.values_of_filter()).await?
             }
             None => None,
         };
