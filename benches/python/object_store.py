@@ -25,6 +25,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def build(module: Any, uri: str, options: dict[str, str], count: int = ROWS) -> 
     assert (table.version, table.count_rows()) == (20, count - 5)
 
 
+@cache
 def vectors(count: int, seed: int) -> Any:
     import numpy as np
 
@@ -257,7 +259,8 @@ def fork(side: str) -> None:
 
 def child(module: Any, operation: str, uri: str, options: dict[str, str]) -> None:
     """One operation; prints its seconds, those of opening included, and the answer."""
-    # What a process loads and starts once.
+    # What a process loads, makes and starts once.
+    vectors(ROWS, 1)
     with tempfile.TemporaryDirectory() as directory:
         module.write_dataset(rows(0, 1), directory + "/t")
         module.dataset(directory + "/t").to_table()

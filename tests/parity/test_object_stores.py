@@ -179,6 +179,44 @@ def test_a_version_that_is_removed_while_it_is_read(cloud: Cloud, filter: str | 
         old.to_table(filter=filter)
 
 
+@pytest.mark.parametrize("fragments", [1, 3, 20])
+def test_columns_of_nearest_rows(cloud: Cloud, fragments: int) -> None:
+    """They may be read with the vectors that are compared again, before it is known whose they are."""
+    vectors = np.random.default_rng(1).normal(size=(900, 8)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), 8)
+    data = pa.table({"a": range(900), "text": [f"row {n}" for n in range(900)], "v": column})
+    uri, options = f"s3://{BUCKET}/nearest/{fragments}", cloud.storage_options
+    made = pennon.write_dataset(data, uri, storage_options=options, max_rows_per_file=900 // fragments)
+    made.create_index("v", "IVF_PQ", num_partitions=4, num_sub_vectors=4)
+    made.delete("a = 5")
+    made = pennon.dataset(uri, storage_options=options)
+
+    def check(table: pennon.LanceDataset, among: np.ndarray, **asked: Any) -> None:
+        query = vectors[77] + np.float32(0.1)
+        distances = {n: float(((vectors[n % 900] - query) ** 2).sum()) for n in among.tolist()}
+        expected = sorted(distances, key=lambda n: (distances[n], n))[2:7]
+        nearest = {"column": "v", "q": query, "k": 7, "nprobes": 4, "refine_factor": 20}
+        found = table.to_table(nearest=nearest, offset=2, limit=5, **asked)
+        assert found["a"].to_pylist() == expected
+        assert found["_distance"].to_pylist() == pytest.approx([distances[n] for n in expected], rel=1e-4)
+        for name in set(found.schema.names) & {"text", "double"}:
+            assert found[name].to_pylist() == [f"row {n}" if name == "text" else 2 * n for n in expected]
+
+    def fresh() -> pennon.LanceDataset:
+        return pennon.dataset(uri, storage_options=options, session=pennon.Session())
+
+    rows = np.array([n for n in range(900) if n != 5])
+    for table in (made, fresh(), made):
+        check(table, rows)
+        check(table, rows, columns=["a", "text"], with_row_id=True)
+        check(table, rows, columns={"a": "a", "double": "2 * a", "near": "_distance < 1"})
+        check(table, rows[rows > 300], columns=["a"], filter="a > 300", prefilter=True)
+    # Some of the nearest rows are not in the index.
+    more = data.slice(60, 40).set_column(0, "a", pa.array(range(960, 1000)))
+    made.insert(more.set_column(1, "text", pa.array([f"row {n}" for n in range(960, 1000)])))
+    check(fresh(), np.concatenate([rows, np.arange(960, 1000)]), columns=["text", "a"])
+
+
 def test_few_rows_of_a_local_clone(cloud: Cloud, tmp_path: Path) -> None:
     """Its files are in the bucket, so that no thread which drives others may wait for them."""
     vectors = np.random.default_rng(1).normal(size=(900, 8)).astype(np.float32)

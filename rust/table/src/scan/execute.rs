@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::brief;
 use super::filter::PlannedFilter;
 use super::first_rows::{self, FirstRows};
-use super::fragment::{FragmentReader, Needs, NeedsDeletions, open_ahead, prepare};
+use super::fragment::{FragmentReader, Needs, NeedsDeletions, open_ahead, opens_ahead, prepare};
 use super::index_matches::IndexMatches;
 use super::index_search;
 use super::metrics::ScanMetrics;
@@ -109,8 +109,7 @@ impl Execution {
     /// the rows.
     async fn open_ahead(&self, mut search_started: Receiver<RoaringBitmap>) {
         let snapshot = &self.plan.snapshot;
-        let is_kept = !snapshot.store.is_local() && !snapshot.session().is_off();
-        if !is_kept || self.plan.values_of_first().is_some() {
+        if !opens_ahead(snapshot, self.plan.fragments.len()) || self.plan.values_of_first().is_some() {
             return;
         }
         let Some(with_values) = search_started.recv().await else { return };

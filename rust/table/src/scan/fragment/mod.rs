@@ -27,7 +27,7 @@ use roaring::RoaringBitmap;
 pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
 use self::loaded::Loaded;
-pub(crate) use self::prepare::{Needs, NeedsDeletions, open_ahead, prepare};
+pub(crate) use self::prepare::{Needs, NeedsDeletions, open_ahead, opens_ahead, prepare};
 use super::units::{array_rows, to_u64};
 use crate::blobs;
 use crate::blobs::descriptor;

@@ -40,9 +40,15 @@ pub(crate) enum NeedsDeletions {
 }
 
 /// The files of so many fragments are opened before it is known which of them are needed: to wait takes longer.
-const FRAGMENTS_AHEAD: usize = 8;
+const FRAGMENTS_AHEAD: usize = 16;
 
-/// Opens the files that have these fields, of some fragments if they are few; where no file is needed, for want of fields or
+/// Whether files of so many fragments are opened while it is found out which of them are needed: not on a local disk, nor
+/// where the session keeps none.
+pub(crate) fn opens_ahead(snapshot: &Snapshot, fragments: usize) -> bool {
+    fragments <= FRAGMENTS_AHEAD && !snapshot.store.is_local() && !snapshot.session().is_off()
+}
+
+/// Opens the files of some fragments that have these fields; where no file is needed, for want of fields or
 /// in fragments `without_files`, reads the deletion vectors. What cannot be read is an error when it is needed. Blocks on the
 /// store.
 pub(crate) fn open_ahead(
@@ -51,9 +57,6 @@ pub(crate) fn open_ahead(
     fragments: &[FragmentId],
     without_files: &RoaringBitmap,
 ) {
-    if fragments.len() > FRAGMENTS_AHEAD {
-        return;
-    }
     let fragments = fragments.iter().filter_map(|id| snapshot.manifest.fragment(*id).cloned());
     let readers = fragments.map(|fragment| FragmentReader::new(Arc::clone(snapshot), fragment, 0));
     let readers: Vec<FragmentReader> = readers.collect();

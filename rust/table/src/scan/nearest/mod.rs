@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
+use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::metric_number;
@@ -24,10 +25,11 @@ use pennon_index::{DistanceRange, Metric};
 use roaring::RoaringBitmap;
 
 use self::by_index::{AllowedRows, IndexRequest, VectorSearch};
-use self::output::{FoundRow, NearestOutput};
+use self::output::{FoundRow, NearestOutput, TakenRows};
 pub use self::probes::Probes;
 use self::search::Search;
 use super::brief::is_brief_search;
+use super::fragment::{open_ahead, opens_ahead};
 use super::matches::matches_with;
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
@@ -101,6 +103,8 @@ struct Indexed {
     covered: RoaringBitmap,
     /// Whether other fragments are searched.
     has_others: bool,
+    /// What is taken of the table for them, if it came with their vectors.
+    ahead: Option<TakenRows>,
 }
 
 impl NearestPlan {
@@ -155,11 +159,12 @@ impl NearestPlan {
     /// The rows, those of the first query first, and of one query the nearest first.
     pub(super) fn stream(self: Arc<Self>, metrics: Arc<ScanMetrics>) -> BatchStream {
         let found = async move {
-            let rows = self.rows(metrics).await?;
+            let (rows, ahead) = self.rows(metrics, true).await?;
+            let ahead = ahead.map(Arc::new);
             let parts: Vec<Vec<FoundRow>> = rows.chunks(self.batch_size).map(<[FoundRow]>::to_vec).collect();
             let batch = move |rows: Vec<FoundRow>| {
-                let this = Arc::clone(&self);
-                async move { this.output.batch(&this.snapshot, &rows).await }
+                let (this, ahead) = (Arc::clone(&self), ahead.clone());
+                async move { this.output.batch(&this.snapshot, &rows, ahead.as_deref()).await }
             };
             Ok::<_, Error>(stream::iter(parts).then(batch))
         };
@@ -168,7 +173,7 @@ impl NearestPlan {
 
     /// How many rows the result has.
     pub(super) async fn count(&self) -> Result<u64> {
-        Ok(to_u64(self.rows(Arc::default()).await?.len()))
+        Ok(to_u64(self.rows(Arc::default(), false).await?.0.len()))
     }
 
     /// The search, by the metric of the index if none was given.
@@ -243,7 +248,7 @@ impl NearestPlan {
     }
 
     /// What an index finds of the rows that it covers; `None` if there is none, or it cannot be read.
-    async fn by_index(&self, search: &Arc<Search>) -> Result<Option<Indexed>> {
+    async fn by_index(&self, search: &Arc<Search>, with_columns: bool) -> Result<Option<Indexed>> {
         let strict = self.candidates.strict_indices;
         let (index, covered) = match self.index_of(search).await {
             Ok(Some(found)) => found,
@@ -255,7 +260,7 @@ impl NearestPlan {
             Err(error) => return Err(error),
         };
         let (name, uuid) = (index.name.clone(), index.uuid());
-        match self.search_index(search, index, covered).await {
+        match self.search_index(search, index, covered, with_columns).await {
             Err(error) if !strict && is_about_the_index(&error) => {
                 pass_over(&self.snapshot, &name, uuid, &error);
                 Ok(None)
@@ -269,6 +274,7 @@ impl NearestPlan {
         search: &Arc<Search>,
         index: Arc<VectorSearch>,
         covered: RoaringBitmap,
+        with_columns: bool,
     ) -> Result<Indexed> {
         let others = to_u64(self.candidates.fragments.len()) > covered.len();
         // Those that cannot be read have not been left to the scan by whoever took rows in.
@@ -282,7 +288,8 @@ impl NearestPlan {
             allowed.offsets = Some(rows.into_iter().collect());
         }
         if let Some(few) = allowed.addresses_of_few(FEW_ROWS) {
-            return Ok(Indexed { rows: self.compared(search, few).await?, covered, has_others });
+            let rows = self.compared(search, few).await?;
+            return Ok(Indexed { rows, covered, has_others, ahead: None });
         }
         let is_refined = self.nearest.refine_factor.is_some()
             || search.is_list
@@ -297,11 +304,18 @@ impl NearestPlan {
                 blocking_unless(is_brief, move || index.nearest(&snapshot, &asked.values, &request)).await?
             }
         };
+        let mut ahead = None;
         let rows = match is_refined {
             false => search.batch_of(found)?,
             true => {
-                let addresses = found.iter().flatten().map(|row| RowAddress(row.address)).collect();
-                let vectors = self.vectors_of(addresses).await?;
+                let mut rows: Vec<_> = found.iter().flatten().map(|row| RowAddress(row.address)).collect();
+                rows.sort_unstable();
+                rows.dedup();
+                let wanted = if with_columns { rows.clone() } else { Vec::new() };
+                let (vectors, columns) =
+                    join(self.vectors_of(rows), self.output.ahead(&self.snapshot, wanted)).await;
+                ahead = columns;
+                let vectors = vectors?;
                 let asked = Arc::clone(search);
                 // A query is compared with what was found for it, not with what was found for others.
                 blocking(move || match found.as_slice() {
@@ -311,18 +325,37 @@ impl NearestPlan {
                 .await?
             }
         };
-        Ok(Indexed { rows, covered, has_others })
+        Ok(Indexed { rows, covered, has_others, ahead })
+    }
+
+    /// Opens the files that the rows are read from, while an index finds them.
+    async fn open_ahead(&self) {
+        let fragments: Vec<FragmentId> = self.candidates.fragments.iter().map(|rows| rows.id).collect();
+        let searches = self.nearest.use_index && self.snapshot.manifest.index_section.is_some();
+        if !searches || !opens_ahead(&self.snapshot, fragments.len()) {
+            return;
+        }
+        let mut fields = self.output.fields.clone();
+        if self.nearest.refine_factor.is_some() {
+            fields.extend(self.candidates.input.fields.iter().cloned());
+        }
+        let snapshot = Arc::clone(&self.snapshot);
+        let opened = blocking(move || {
+            open_ahead(&snapshot, &fields, &fragments, &RoaringBitmap::new());
+            Ok(())
+        });
+        drop(opened.await);
     }
 
     /// The nearest among some rows, by their vectors.
-    async fn compared(&self, search: &Search, rows: Vec<RowAddress>) -> Result<RecordBatch> {
+    async fn compared(&self, search: &Search, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
+        rows.sort_unstable();
+        rows.dedup();
         search.nearest_of(&self.vectors_of(rows).await?)
     }
 
     /// The vectors of some rows, their ids and their addresses, which ascend.
-    async fn vectors_of(&self, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
-        rows.sort_unstable();
-        rows.dedup();
+    async fn vectors_of(&self, rows: Vec<RowAddress>) -> Result<RecordBatch> {
         let options = TakeOptions {
             columns: Some(Projection::Names(vec![self.nearest.column.clone()])),
             with_row_id: true,
@@ -332,12 +365,18 @@ impl NearestPlan {
         take(Arc::clone(&self.snapshot), TakeRows::Addresses(rows), &options).await
     }
 
-    async fn rows(&self, metrics: Arc<ScanMetrics>) -> Result<Vec<FoundRow>> {
+    /// The rows of the result; `with_columns` what is taken of the table for them, if that took no longer.
+    async fn rows(
+        &self,
+        metrics: Arc<ScanMetrics>,
+        with_columns: bool,
+    ) -> Result<(Vec<FoundRow>, Option<TakenRows>)> {
         let search = self.search().await?;
-        let (of_index, others) = match self.by_index(&search).await? {
-            None => (None, Some(Arc::clone(&self.candidates))),
-            Some(Indexed { rows, covered, has_others }) => {
-                (Some(rows), has_others.then(|| Arc::new(self.candidates.without(&covered))))
+        let (found, ()) = join(self.by_index(&search, with_columns), self.open_ahead()).await;
+        let (of_index, others, ahead) = match found? {
+            None => (None, Some(Arc::clone(&self.candidates)), None),
+            Some(Indexed { rows, covered, has_others, ahead }) => {
+                (Some(rows), has_others.then(|| Arc::new(self.candidates.without(&covered))), ahead)
             }
         };
         let reduce = {
@@ -353,7 +392,7 @@ impl NearestPlan {
         let end = usize::try_from(part.end).unwrap_or(usize::MAX);
         rows.truncate(end);
         rows.drain(..usize::try_from(part.start).unwrap_or(end).min(rows.len()));
-        Ok(rows)
+        Ok((rows, ahead))
     }
 }
 

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use arrow_select::take::take_record_batch;
+use pennon_core::schema::Field;
 use pennon_core::{Error, Result, RowAddress};
 use pennon_index::Neighbor;
 
@@ -12,8 +14,10 @@ use super::{DISTANCE, Nearest, QUERY_INDEX};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::json::JsonHandling;
-use crate::scan::projection::{ValueForm, resolve, visible_schema};
+use crate::scan::plan::{bytes_per_row, reads_together};
+use crate::scan::projection::{Input, Output, ValueForm, resolve, visible_schema};
 use crate::scan::system_columns::System;
+use crate::scan::units::to_u64;
 use crate::scan::{Filter, Projection, ScanOptions, TakeOptions, TakeRows, duplicate_column, take};
 use crate::versions::snapshot::Snapshot;
 
@@ -31,6 +35,9 @@ pub(super) struct NearestOutput {
     columns: Vec<Column>,
     /// What is taken of the table for them.
     taken: TakeOptions,
+    /// The stored columns that this needs, and the bytes of a row of them, about.
+    pub(super) fields: Vec<Field>,
+    row_bytes: u64,
     /// What expressions and the filter need.
     blobs: BlobHandling,
     filter: Option<Expression>,
@@ -126,9 +133,14 @@ impl NearestOutput {
             Some(Filter::Expression(filter)) => Some(filter.clone()),
             Some(Filter::Sql(sql)) => Some(Expression::predicate(sql, &visible)?),
         };
-        let schema = schema_of(snapshot, &taken, &named)?;
+        let form = ValueForm { blobs: taken.blobs, json: taken.json, members: taken.members };
+        let appended = System::appended(taken.with_row_id, taken.with_row_address);
+        let (input, of_table) = resolve(snapshot, taken.columns.as_ref(), &appended, None, form)?;
+        let schema = schema_of(&of_table, &named)?;
+        let row_bytes = bytes_per_row(snapshot, snapshot.manifest.fragments.ids().next(), &input);
         let columns = named.into_iter().map(|(_, column)| column).collect();
-        Ok(Self { columns, taken, blobs: options.blobs, filter, schema })
+        let Input { fields, .. } = input;
+        Ok(Self { columns, taken, fields, row_bytes, blobs: options.blobs, filter, schema })
     }
 
     /// Those of the rows for which the filter is true.
@@ -139,9 +151,34 @@ impl NearestOutput {
         Ok(rows.into_iter().zip(mask.values()).filter_map(|(row, kept)| kept.then_some(row)).collect())
     }
 
-    /// The result for some of the rows, in their order.
-    pub(super) async fn batch(&self, snapshot: &Arc<Snapshot>, rows: &[FoundRow]) -> Result<RecordBatch> {
-        let taken = take(Arc::clone(snapshot), addresses(rows), &self.taken).await?;
+    /// What is taken of the table for rows, which ascend, of which some are in the result; `None` where that is better done
+    /// once it is known for which.
+    pub(super) async fn ahead(&self, snapshot: &Arc<Snapshot>, rows: Vec<RowAddress>) -> Option<TakenRows> {
+        if rows.is_empty()
+            || self.fields.is_empty()
+            || !reads_together(snapshot, to_u64(rows.len()), self.row_bytes)
+        {
+            return None;
+        }
+        let columns = take(Arc::clone(snapshot), TakeRows::Addresses(rows.clone()), &self.taken).await;
+        // What cannot be read is an error if it is needed.
+        columns
+            .ok()
+            .filter(|columns| columns.num_rows() == rows.len())
+            .map(|columns| TakenRows { rows, columns })
+    }
+
+    /// The result for some of the rows, in their order; `ahead` may have what is taken for them.
+    pub(super) async fn batch(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        rows: &[FoundRow],
+        ahead: Option<&TakenRows>,
+    ) -> Result<RecordBatch> {
+        let taken = match ahead.map(|ahead| ahead.of(rows)).transpose()?.flatten() {
+            Some(taken) => taken,
+            None => take(Arc::clone(snapshot), addresses(rows), &self.taken).await?,
+        };
         if taken.num_rows() != rows.len() {
             return Err(Error::internal("a row that was found is gone"));
         }
@@ -195,10 +232,31 @@ impl fmt::Display for NearestOutput {
     }
 }
 
-fn schema_of(snapshot: &Snapshot, taken: &TakeOptions, columns: &[(String, Column)]) -> Result<SchemaRef> {
-    let form = ValueForm { blobs: taken.blobs, json: taken.json, members: taken.members };
-    let appended = System::appended(taken.with_row_id, taken.with_row_address);
-    let (_, of_table) = resolve(snapshot, taken.columns.as_ref(), &appended, None, form)?;
+/// What was taken of the table for rows that may be in the result.
+#[derive(Debug)]
+pub(super) struct TakenRows {
+    /// Ascending.
+    rows: Vec<RowAddress>,
+    columns: RecordBatch,
+}
+
+impl TakenRows {
+    /// The columns of some rows, in their order; `None` unless all of them are there.
+    fn of(&self, rows: &[FoundRow]) -> Result<Option<RecordBatch>> {
+        let position = |row: &FoundRow| {
+            let at = self.rows.binary_search(&RowAddress(row.neighbor.address)).ok()?;
+            u32::try_from(at).ok()
+        };
+        let Some(positions) = rows.iter().map(position).collect::<Option<Vec<u32>>>() else {
+            return Ok(None);
+        };
+        take_record_batch(&self.columns, &UInt32Array::from(positions))
+            .map(Some)
+            .map_err(|e| Error::internal(format!("the columns of nearest rows: {e}")))
+    }
+}
+
+fn schema_of(of_table: &Output, columns: &[(String, Column)]) -> Result<SchemaRef> {
     let field = |(name, column): &(String, Column)| {
         Ok(match column {
             Column::Taken(name) => {
