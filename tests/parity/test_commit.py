@@ -116,6 +116,17 @@ def test_columns(uri: str) -> None:
     assert operation.schema.to_pyarrow() == kept.to_pyarrow()
 
 
+def test_a_projection_with_other_types(uri: str) -> None:
+    """A schema of pyarrow has no ids, so its fields get them by position; what is stored could not be read as they say."""
+    table = pennon.dataset(uri)
+    schema = table.schema
+    reversed_ = pa.schema(list(schema)[::-1], schema.metadata)
+    with pytest.raises(pennon.InvalidInputError, match="field 0 is `.*the projection has it as `.*by their ids"):
+        commit_ours(uri, Ours.Project(reversed_))
+    assert pennon.dataset(uri).version == table.version
+    assert commit_ours(uri, Ours.Project(schema)).schema == schema
+
+
 def test_rewrite(uri: str) -> None:
     """A compaction planned and run by the reference, its result committed by ours."""
     commit_ours(uri, Ours.ReserveFragments(2))

@@ -10,10 +10,26 @@ pub(super) fn apply(project: &Project, next: &mut Manifest, entries: &mut Vec<In
     if project.schema.fields.is_empty() && !next.schema.fields.is_empty() {
         return Err(Error::invalid_input("Cannot drop all columns from a dataset"));
     }
+    check_types(&next.schema, &project.schema)?;
     // The transaction has no place for the metadata of the schema.
     let metadata = next.schema.metadata.clone();
     next.schema = fragments::checked(&Schema { metadata, ..project.schema.clone() })?;
     fragments::retain_all_files(next);
     indices::retain(entries, next);
+    Ok(())
+}
+
+/// Values stay as they are stored, so fields keep their types: with others, as where ids were given by position, they could
+/// not be read.
+fn check_types(before: &Schema, after: &Schema) -> Result<()> {
+    for field in after.depth_first() {
+        let Some(known) = before.field_by_id(field.id) else { continue };
+        if known.logical_type != field.logical_type {
+            return Err(Error::invalid_input(format!(
+                "field {} is `{}` of type {} in the table, the projection has it as `{}` of type {}: fields are known by their ids",
+                field.id, known.name, known.logical_type, field.name, field.logical_type
+            )));
+        }
+    }
     Ok(())
 }

@@ -24,6 +24,9 @@ use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
 
+/// Pages of a local file that are read at a time.
+const LOCAL_PAGES: usize = 16;
+
 /// A B-tree index that was opened.
 #[derive(Debug)]
 pub struct BTreeIndex {
@@ -295,7 +298,7 @@ impl BTreeIndex {
         Ok(())
     }
 
-    /// The pages that are wanted, which ascend; those that the cache lacks are read with one call.
+    /// The pages that are wanted, which ascend; those that the cache lacks are read, all with one call where calls cost.
     pub(super) fn pages(
         &self,
         wanted: &[usize],
@@ -309,15 +312,27 @@ impl BTreeIndex {
                 None => missing.push(*page),
             }
         }
-        if missing.is_empty() {
-            return Ok(found);
+        // Buffers of few pages are used again for the next, which costs less than to get memory for all pages at once.
+        let at_once = if self.pages.is_local() { LOCAL_PAGES } else { usize::MAX };
+        for pages in missing.chunks(at_once) {
+            self.read_pages(pages, &mut |page, content| {
+                if let Some(number) = number(page) {
+                    cache.put(number, &content);
+                }
+                found.insert(page, content);
+            })?;
         }
+        Ok(found)
+    }
+
+    /// Reads some pages, which ascend, with one call.
+    fn read_pages(&self, pages: &[usize], give: &mut dyn FnMut(usize, Arc<BTreePage>)) -> Result<()> {
         let data = self.data()?;
         let all = data.reader.metadata().num_rows;
-        let rows: RowRanges = missing.iter().map(|page| self.lookup.rows_of(*page, all)).collect();
+        let rows: RowRanges = pages.iter().map(|page| self.lookup.rows_of(*page, all)).collect();
         let (values, ids) = self.read(data, &rows)?;
         let mut start = 0;
-        for page in missing {
+        for &page in pages {
             let rows = self.lookup.rows_of(page, all);
             let len = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
             let (values, ids) = (values.slice(start, len), ids.slice(start, len));
@@ -325,14 +340,10 @@ impl BTreeIndex {
             if content.bounds() != self.lookup.bounds(page) {
                 return Err(self.corrupt(&format!("page {page} is not as its bounds say")));
             }
-            let content = Arc::new(content);
-            if let Some(number) = number(page) {
-                cache.put(number, &content);
-            }
-            found.insert(page, content);
+            give(page, Arc::new(content));
             start += len;
         }
-        Ok(found)
+        Ok(())
     }
 
     fn read(&self, data: &Data, rows: &RowRanges) -> Result<(ArrayRef, UInt64Array)> {

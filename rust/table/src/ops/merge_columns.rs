@@ -1,6 +1,6 @@
 //! New columns from other data that has a key in common with the table: a left join.
 //!
-//! The keys of the table are streamed past the rows of the other data, see [`Lookup`].
+//! The keys of the table are streamed past the rows of the other data, see [`Lookup`](crate::write::lookup::Lookup).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::json;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::write::BatchReader;
 use crate::write::columns::{self, ColumnFiles};
-use crate::write::lookup::{Lookup, check_key};
+use crate::write::lookup::KeyedData;
 
 impl Dataset {
     /// Adds the columns of other data to the rows that have the same key, null to the others, and moves to the new
@@ -68,19 +68,9 @@ impl Dataset {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side dataset"))
         };
         let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
-        let data = json::stored(data);
-        let right = data.schema();
-        let (at, key) = right.column_with_name(right_on).ok_or_else(|| missing("right", right_on))?;
         let left = scan.schema().field(0).data_type();
-        if key.data_type() != left {
-            return Err(Error::invalid_input(format!(
-                "Index column type mismatch: expected {}, got {left}",
-                key.data_type()
-            )));
-        }
-        check_key(left)?;
-        let others: Vec<usize> = (0..right.fields().len()).filter(|other| *other != at).collect();
-        let new = right.project(&others).map_err(|e| Error::internal(format!("leaving out the key: {e}")))?;
+        let right = KeyedData::new(json::stored(data), right_on, left, || missing("right", right_on))?;
+        let new = &right.schema;
         if new.fields().is_empty() {
             return Err(Error::invalid_input(format!("The data has no column besides the key {right_on}")));
         }
@@ -90,8 +80,8 @@ impl Dataset {
                 both.name()
             )));
         }
-        let Evolved { schema, added } = self.with_new_columns(&new)?;
-        let lookup = crate::runtime::blocking(move || Lookup::new(data, at, &others, Arc::new(new))).await?;
+        let Evolved { schema, added } = self.with_new_columns(new)?;
+        let lookup = crate::runtime::blocking(move || right.read()).await?;
         let values = columns::values(scan.stream());
         let values = Box::new(values.map(move |batch| lookup.rows_for(batch?.column(0))));
         let columns = ColumnFiles { schema: added, ..ColumnFiles::default() };

@@ -9,12 +9,52 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_cast::cast;
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 use pennon_core::{Error, Result};
 
 use super::BatchReader;
 use super::floats::canonical_float;
 use crate::batches::interleave_arrays;
+
+/// Data of which one column is a key, before it is read.
+pub(crate) struct KeyedData {
+    data: BatchReader,
+    /// The position of the key.
+    key: usize,
+    /// The positions of the other columns, and their schema.
+    others: Vec<usize>,
+    pub(crate) schema: Schema,
+}
+
+impl KeyedData {
+    /// Data by the column `key`, which `missing` is the error for want of. Errors: `InvalidInput` if keys of the table are of
+    /// another type, `Unsupported` if they are no keys.
+    pub(crate) fn new(
+        data: BatchReader,
+        key: &str,
+        of_table: &DataType,
+        missing: impl FnOnce() -> Error,
+    ) -> Result<Self> {
+        let all = data.schema();
+        let (key, found) = all.column_with_name(key).ok_or_else(missing)?;
+        if found.data_type() != of_table {
+            return Err(Error::invalid_input(format!(
+                "Index column type mismatch: expected {}, got {of_table}",
+                found.data_type()
+            )));
+        }
+        check_key(of_table)?;
+        let others: Vec<usize> = (0..all.fields().len()).filter(|other| *other != key).collect();
+        let schema =
+            all.project(&others).map_err(|e| Error::internal(format!("leaving out the key: {e}")))?;
+        Ok(Self { data, key, others, schema })
+    }
+
+    /// Reads all of it. Errors: `InvalidInput` if that fails.
+    pub(crate) fn read(self) -> Result<Lookup> {
+        Lookup::new(self.data, self.key, &self.others, Arc::new(self.schema))
+    }
+}
 
 /// Rows by key, held in memory.
 pub(crate) struct Lookup {
@@ -27,7 +67,7 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     /// The rows of data by the column `key`; `others` are the columns that are kept, with this schema.
-    pub(crate) fn new(data: BatchReader, key: usize, others: &[usize], schema: SchemaRef) -> Result<Self> {
+    fn new(data: BatchReader, key: usize, others: &[usize], schema: SchemaRef) -> Result<Self> {
         let mut columns: Vec<Vec<ArrayRef>> =
             schema.fields().iter().map(|f| vec![new_null_array(f.data_type(), 1)]).collect();
         let mut rows = HashMap::new();
@@ -82,7 +122,7 @@ impl Lookup {
 }
 
 /// Errors: `Unsupported` for a type whose values are no keys.
-pub(crate) fn check_key(data_type: &DataType) -> Result<()> {
+fn check_key(data_type: &DataType) -> Result<()> {
     match data_type {
         DataType::Null | DataType::Boolean | DataType::FixedSizeBinary(_) => Ok(()),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),

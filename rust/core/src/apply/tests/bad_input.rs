@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::manifest::IndexMetadata;
+use crate::schema::LogicalType;
 use crate::transaction::{
     Clone as CloneTable, CreateIndex, DataReplacement, MapUpdate, Merge, OldConfigUpdate, Project,
     Replacement, ReserveFragments, Rewrite, RewriteGroup, RewrittenIndex, Update, UpdateBases, UpdateConfig,
@@ -131,6 +132,10 @@ fn columns() {
     doubled.fields[1].id = doubled.fields[0].id;
     let project = Project { schema: doubled.clone(), preserves_nullability: true };
     refused(Operation::Project(project), ErrorKind::InvalidInput, "taken by another field");
+    let mut other_type = schema.clone();
+    other_type.fields[0].logical_type = LogicalType::Bool;
+    let project = Project { schema: other_type, preserves_nullability: true };
+    refused(Operation::Project(project), ErrorKind::InvalidInput, "known by their ids");
     let none = Schema { fields: Vec::new(), ..schema.clone() };
     let project = Project { schema: none, preserves_nullability: true };
     refused(Operation::Project(project), ErrorKind::InvalidInput, "all columns");

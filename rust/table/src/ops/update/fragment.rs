@@ -18,7 +18,7 @@ use crate::batches::concat_batches;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
-use crate::write::lookup::{Lookup, check_key};
+use crate::write::lookup::{KeyedData, Lookup};
 use crate::write::{BatchReader, columns, deletions};
 
 /// A fragment with new columns, not committed.
@@ -84,25 +84,10 @@ impl Dataset {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side fragment"))
         };
         let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
-        let data = json::stored(data);
-        let right = data.schema();
-        let (at, key) = right.column_with_name(right_on).ok_or_else(|| missing("right", right_on))?;
         let left = scan.schema().field(0).data_type();
-        if key.data_type() != left {
-            return Err(Error::invalid_input(format!(
-                "Index column type mismatch: expected {}, got {left}",
-                key.data_type()
-            )));
-        }
-        check_key(left)?;
-        let others: Vec<usize> = (0..right.fields().len()).filter(|other| *other != at).collect();
-        let new = right.project(&others).map_err(|e| Error::internal(format!("leaving out the key: {e}")))?;
+        let right = KeyedData::new(json::stored(data), right_on, left, || missing("right", right_on))?;
         let keys = columns::values(scan.stream());
-        let (given, mut rows) = crate::runtime::blocking(move || {
-            let lookup = Lookup::new(data, at, &others, Arc::new(new))?;
-            matches(&lookup, keys)
-        })
-        .await?;
+        let (given, mut rows) = crate::runtime::blocking(move || matches(&right.read()?, keys)).await?;
         if without_match {
             for id in ids {
                 rows.entry(*id).or_default();
