@@ -117,11 +117,11 @@ def test_columns(uri: str) -> None:
 
 
 def test_a_projection_with_other_types(uri: str) -> None:
-    """A schema of pyarrow has no ids, so its fields get them by position; what is stored could not be read as they say."""
+    """A schema of pyarrow has no ids, so its fields get them by position: those of others if it is reordered."""
     table = pennon.dataset(uri)
     schema = table.schema
     reversed_ = pa.schema(list(schema)[::-1], schema.metadata)
-    with pytest.raises(pennon.InvalidInputError, match="field 0 is `.*the projection has it as `.*by their ids"):
+    with pytest.raises(pennon.InvalidInputError, match=r"field 0 is `.*the projection has it as `.*by their ids"):
         commit_ours(uri, Ours.Project(reversed_))
     assert pennon.dataset(uri).version == table.version
     assert commit_ours(uri, Ours.Project(schema)).schema == schema

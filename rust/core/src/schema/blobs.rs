@@ -7,6 +7,8 @@
 //!
 //! A descriptor says where the bytes are, see [`BlobKind`]. Its members have no ids of their own.
 
+use arrow_schema::Field as ArrowField;
+
 use super::{CarriedKeys, Field, LogicalType, Metadata, Schema};
 use crate::{Error, FieldId, Result};
 
@@ -19,6 +21,13 @@ const PACKED: &str = "lance-encoding:packed";
 const INLINE: &str = "lance-encoding:blob-inline-size-threshold";
 const DEDICATED: &str = "lance-encoding:blob-dedicated-size-threshold";
 const PACK_FILE: &str = "lance-encoding:blob-pack-file-size-threshold";
+
+/// Whether a column has blobs, as values or as descriptions.
+pub fn is_blob(column: &ArrowField) -> bool {
+    let metadata = column.metadata();
+    let extension = metadata.get(EXTENSION_NAME).map(String::as_str);
+    extension == Some(BLOB_EXTENSION) || metadata.contains_key(BLOB)
+}
 
 /// Where the bytes of a blob are; the numbers are those of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

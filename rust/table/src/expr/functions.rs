@@ -15,6 +15,8 @@ use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPla
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast;
 
+use super::literals;
+
 /// All functions by name and alias, and the hooks that turn special syntax (`EXTRACT`, `a.b`, `l[1]`) into calls.
 #[derive(Debug)]
 struct Catalogue {
@@ -26,10 +28,13 @@ struct Catalogue {
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
-/// The logical expression of a syntax tree. Names are taken as they are, case and all.
+/// The logical expression of a syntax tree. Names are taken as they are, case and all; fractions are decimals where all of
+/// them can be.
 pub(super) fn plan(expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
-    let options =
-        ParserOptions::new().with_enable_ident_normalization(false).with_map_string_types_to_utf8view(false);
+    let options = ParserOptions::new()
+        .with_enable_ident_normalization(false)
+        .with_map_string_types_to_utf8view(false)
+        .with_parse_float_as_decimal(literals::are_decimals(&expr));
     SqlToRel::new_with_options(&*CATALOGUE, options).sql_to_expr(expr, schema, &mut PlannerContext::new())
 }
 

@@ -14,6 +14,7 @@
 //! | simplification that keeps the nulls of lists | `lists.rs` |
 //! | thousands of values in a list | `long_lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
+//! | numbers of different types are compared as they are | `literals/`, `constants.rs` |
 //! | times of different units are compared as they are | `times.rs` |
 //! | an integer that does not fit its type is an error | `overflow.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
@@ -22,9 +23,11 @@
 //! what can still fail are values (an overflow, a division by zero, a text that is no number).
 
 mod condition;
+mod constants;
 mod depth;
 mod functions;
 mod lists;
+mod literals;
 mod long_lists;
 mod nulls;
 mod overflow;
@@ -50,8 +53,10 @@ use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use long_lists::LongList;
 pub(crate) use nulls::{hand_down, visible};
-use pennon_core::schema::unknown_field;
+use pennon_core::schema::{is_blob, unknown_field};
 use pennon_core::{Error, ErrorKind, Result};
+
+use crate::runtime::guarded;
 
 /// An SQL expression over the columns of a table, ready to be evaluated.
 ///
@@ -155,6 +160,12 @@ impl Expression {
     }
 
     fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
+        // Functions of constants are computed then.
+        guarded(|| Self::build_all(sql, schema, wanted))
+            .unwrap_or_else(|panic| Err(Error::unsupported(format!("the expression {sql}: {panic}"))))
+    }
+
+    fn build_all(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
         if let Some(list) = LongList::find(sql) {
             // Errors are those of the whole text.
             let text = parse::Text::new(&list.short);
@@ -191,7 +202,9 @@ impl Expression {
         let fail = |e: DataFusionError| planning_error(sql, schema, &e);
         let ast = text.parse(schema)?;
         let df_schema = Arc::new(DFSchema::try_from(schema.clone()).map_err(fail)?);
-        let mut expr = functions::plan(ast, &df_schema).map_err(fail)?;
+        let is_decimal = matches!(wanted, Wanted::Type(data_type) if data_type.is_decimal());
+        let planned = functions::plan(ast, &df_schema).map_err(fail)?;
+        let mut expr = literals::rewrite(planned, &df_schema, is_decimal).map_err(fail)?;
         if predicate {
             expr = match_is_boolean(expr).map_err(fail)?;
         }
@@ -337,7 +350,11 @@ impl Expression {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let input = RecordBatch::try_new_with_options(self.input_for(&arrays), arrays, &options)
             .map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))?;
-        let value = inner.physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows()));
+        let value = guarded(|| inner.physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows())));
+        let value = value.map_err(|panic| {
+            // As where the texts of a batch take more than 2 GiB.
+            Error::unsupported(format!("Error applying the expression {}: {panic}", inner.sql))
+        })?;
         value.map_err(|e| {
             // Functions of ours say what is wrong, and what kind of error it is.
             let ours = match e.find_root() {
@@ -413,7 +430,18 @@ fn planning_error(sql: &str, schema: &Schema, error: &DataFusionError) -> Error 
     {
         return unknown_field(&field.flat_name(), schema.fields().iter().map(|f| f.name().as_str()));
     }
-    Error::invalid_input(format!("Error resolving the expression {sql}: {}", plain(error)))
+    let message = plain(error);
+    let is_named =
+        |field: &&Arc<Field>| sql.contains(field.name()) && message.contains(&field.data_type().to_string());
+    let blob = schema.fields().iter().find(|field| is_blob(field) && is_named(field));
+    let message = match blob.map(|field| (field.name(), field.data_type())) {
+        Some((name, DataType::Struct(members))) => {
+            let members: Vec<&str> = members.iter().map(|member| member.name().as_str()).collect();
+            format!("{name} is a blob column, here a struct with the members {}", members.join(", "))
+        }
+        _ => message,
+    };
+    Error::invalid_input(format!("Error resolving the expression {sql}: {message}"))
 }
 
 /// The message without DataFusion's backtrace, and without its address for reports of bugs.

@@ -21,10 +21,11 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
+use super::constants::{Constant, always, compare, is_column, is_constant, never};
 use super::zero::is_comparison;
 
 /// Functions that give one of their arguments.
-const CHOICES: [&str; 3] = ["coalesce", "greatest", "least"];
+pub(super) const CHOICES: [&str; 3] = ["coalesce", "greatest", "least"];
 
 /// Rewrites comparisons of timestamps with constants in an expression that was coerced and not simplified.
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier) -> Result<Expr> {
@@ -70,8 +71,9 @@ pub(super) fn choices(expr: Expr, schema: &DFSchema, simplifier: &ExprSimplifier
 /// expression that was not coerced.
 pub(super) fn in_one_unit(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let finest = |sides: &[&Expr]| {
-        let types = sides.iter().map(|side| side.get_type(schema).ok().filter(is_time_of_day));
-        let types = types.collect::<Option<Vec<_>>>()?;
+        let types = sides.iter().map(|side| side.get_type(schema).ok());
+        let types = types.filter(|found| *found != Some(DataType::Null));
+        let types = types.map(|found| found.filter(is_time_of_day)).collect::<Option<Vec<_>>>()?;
         // `Time32` comes before `Time64`, seconds before milliseconds, and so on.
         let finest = types.iter().max()?.clone();
         types.iter().any(|other| *other != finest).then_some(finest)
@@ -104,18 +106,6 @@ struct Widened<'a> {
     column: &'a Expr,
     unit: TimeUnit,
     zone: Option<Arc<str>>,
-}
-
-/// A constant among the timestamps of a unit.
-enum Constant {
-    /// It is one, or null.
-    At(ScalarValue),
-    /// It lies between this one and the next.
-    After(ScalarValue),
-    /// It lies behind the last one.
-    Above,
-    /// It lies before the first one.
-    Below,
 }
 
 struct TimestampRewriter<'a> {
@@ -317,43 +307,6 @@ impl TimestampRewriter<'_> {
             _ => None,
         }
     }
-}
-
-/// The comparison of a column with a constant.
-fn compare(column: &Expr, op: Operator, constant: Constant) -> Option<Expr> {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    let with = |op, value| Some(binary_expr(column.clone(), op, Expr::Literal(value, None)));
-    match (constant, op) {
-        (Constant::At(value), op) => with(op, value),
-        (_, Eq) => Some(never(column)),
-        (_, NotEq) => Some(always(column)),
-        (_, IsNotDistinctFrom) => Some(lit(false)),
-        (_, IsDistinctFrom) => Some(lit(true)),
-        (Constant::After(value), Lt | LtEq) => with(LtEq, value),
-        (Constant::After(value), Gt | GtEq) => with(Gt, value),
-        (Constant::Above, Lt | LtEq) | (Constant::Below, Gt | GtEq) => Some(always(column)),
-        (Constant::Above, Gt | GtEq) | (Constant::Below, Lt | LtEq) => Some(never(column)),
-        _ => None,
-    }
-}
-
-/// False, or null where the expression is.
-fn never(expr: &Expr) -> Expr {
-    binary_expr(expr.clone(), Operator::NotEq, expr.clone())
-}
-
-/// True, or null where the expression is.
-fn always(expr: &Expr) -> Expr {
-    binary_expr(expr.clone(), Operator::Eq, expr.clone())
-}
-
-fn is_constant(expr: &Expr) -> bool {
-    expr.column_refs().is_empty()
-}
-
-/// Whether it has a value of its own in each row, and always the same.
-fn is_column(expr: &Expr) -> bool {
-    !is_constant(expr) && !expr.is_volatile()
 }
 
 fn per_second(unit: TimeUnit) -> i64 {

@@ -2,11 +2,8 @@
 //!
 //! The library parses paths. Steps are walked here: it has no bounds for slices of short arrays (`[0 to 1]` of
 //! none).
-//! Filters and arithmetic are left to it, on documents that were checked before, since it trusts what it reads.
-//! It panics
+//! Filters and arithmetic are left to it, on documents that were checked before, since it trusts what it reads. It panics
 //! for some texts that are no path.
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonb::RawJsonb;
 use jsonb::jsonpath::{ArrayIndex, Expr, Index, JsonPath, Path, parse_json_path};
@@ -14,6 +11,7 @@ use pennon_core::{Error, Result};
 
 use super::binary::{Item, Value};
 use super::text;
+use crate::runtime::guarded;
 
 /// Bytes of a path, at most.
 const LONGEST: usize = 4096;
@@ -45,7 +43,7 @@ impl<'a> Selector<'a> {
             return Err(invalid(&"a quote is not closed"));
         }
         let path = guarded(|| parse_json_path(text.as_bytes()))
-            .ok_or_else(|| invalid(&"it cannot be parsed"))?
+            .map_err(|_| invalid(&"it cannot be parsed"))?
             .map_err(|e| invalid(&e))?;
         let computes = path.paths.iter().any(|step| matches!(step, Path::FilterExpr(_) | Path::Expr(_)));
         if computes && has_slice(&path.paths) {
@@ -91,11 +89,6 @@ impl<'a> Selector<'a> {
         let items = found.iter().map(|found| Item::of(found.as_ref())).collect::<Result<Vec<_>>>()?;
         read(&items)
     }
-}
-
-/// What a function of the library gives; `None` if it panics, which it does for some texts that are no path.
-fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
 /// Whether each double quote has a second one: the library looks for it beyond the end.

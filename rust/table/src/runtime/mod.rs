@@ -52,5 +52,6 @@ pub(crate) use self::progress::{StepCounter, advance, blocking_counted};
 pub(crate) use self::turns::PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{
-    blocking, blocking_unless, concurrently, detach_blocking, each_concurrently, gather, spawn, thread,
+    blocking, blocking_unless, concurrently, detach_blocking, each_concurrently, gather, guarded, spawn,
+    thread,
 };

@@ -7,7 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "the one place that asks the system")]
 
 use std::io;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -81,6 +81,14 @@ pub(crate) fn detach_blocking(work: impl FnOnce() + Send + 'static) {
     if let Ok(runtime) = Handle::try_current() {
         drop(runtime.spawn_blocking(move || inherited.run(work)));
     }
+}
+
+/// What code of a library gives; if it panics, which is a fault of its, the message.
+pub(crate) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    })
 }
 
 /// Starts a task of its own on the caller's runtime.
