@@ -146,8 +146,7 @@ class AddressedRows:
     def __init__(self, options: ReadOptions, names: list[str]) -> None:
         self._table = tables.open_table(options)
         self._names = names
-        stored = self._table.schema
-        self._blobs = [name for name in names if name not in SYSTEM_COLUMNS and _is_any_blob(stored.field(name))]
+        self._blobs = blob_columns(self._table, names)
         self._plain = [name for name in names if name not in self._blobs]
         self._fragments: dict[int, Any] = {}
 
@@ -170,12 +169,7 @@ class AddressedRows:
         # The address tells which rows are there even if nothing else is read.
         plain = list(dict.fromkeys([*self._plain, ROW_ADDRESS]))
         found = self._fragment(fragment).take_offsets(offsets, plain)
-        if not self._blobs:
-            return found.select(self._names)
-        for name in self._blobs:
-            values = self._table.read_blobs(name, addresses=found[ROW_ADDRESS].combine_chunks())
-            found = found.append_column(name, pa.array([value for _, value in values], pa.large_binary()))
-        return found.select(self._names)
+        return with_blobs(self._table, found, self._blobs).select(self._names)
 
     def _fragment(self, number: int) -> Any:
         if number not in self._fragments:
@@ -184,6 +178,20 @@ class AddressedRows:
                 raise internal(f"Version {self._table.version} has no fragment {number}, of which rows match")
             self._fragments[number] = fragment
         return self._fragments[number]
+
+
+def blob_columns(table: Any, names: Sequence[str]) -> list[str]:
+    """Those of some columns whose values are blobs, which are read apart."""
+    stored = table.schema
+    return [name for name in names if name not in SYSTEM_COLUMNS and _is_any_blob(stored.field(name))]
+
+
+def with_blobs(table: Any, rows: pa.Table, blobs: Sequence[str]) -> pa.Table:
+    """Rows of an open table, with the values of blob columns after their own; by their `_rowaddr`."""
+    for name in blobs:
+        values = table.read_blobs(name, addresses=rows[ROW_ADDRESS].combine_chunks())
+        rows = rows.append_column(name, pa.array([value for _, value in values], pa.large_binary()))
+    return rows
 
 
 def _is_any_blob(field: pa.Field) -> bool:

@@ -22,13 +22,13 @@ from pyspark_pennon.batches import converter, is_blob
 from pyspark_pennon.column_names import stored_name, stored_names
 from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.feed_options import FeedOptions, has_end
-from pyspark_pennon.handle import version_time, version_times
 from pyspark_pennon.option_values import time_of
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.provider import stored
 from pyspark_pennon.schema import ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 from pyspark_pennon.tables import BATCH_BYTES, grouped
+from pyspark_pennon.version_times import version_time, version_times
 from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class History:
         kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
         found = end.get_transactions(len(kept)) if kept else []
         self.transactions = dict(zip(kept, found, strict=True))
-        self._merges: dict[int, tuple[int | None, bool]] = {}
+        self._differences: dict[int, tuple[int | None, bool]] = {}
 
     def operation(self, version: int) -> str | None:
         """The name of a version's operation, None if it was not kept."""
@@ -339,21 +339,28 @@ class History:
         """Rows of a version that did nothing but append; None for others."""
         if version == 1:
             return int(self._end.checkout_version(1).count_rows())
-        if self.operation(version) == "Append":
-            return sum(part.physical_rows or 0 for part in self.transactions[version].operation.fragments)
-        return self._merged(version)[0] if self.operation(version) == "Merge" else None
+        if self.operation(version) == "Merge":
+            return self._compared(version)[0]
+        new = _only_new_fragments(self.transactions.get(version))
+        return None if new is None else sum(part.physical_rows or 0 for part in new)
+
+    def added_rows(self, version: int) -> int | None:
+        """Rows of the fragments that only this version has; None if it does not have all of the one before as they
+        were.
+        """
+        return self._compared(version)[0]
 
     def keeps_rows(self, version: int) -> bool:
         """Whether a version has the rows of the one before, perhaps with other columns."""
         if self.operation(version) == "Merge":
-            return self._merged(version)[1]
+            return self._compared(version)[1]
         return self.operation(version) in _KEEPS_ROWS
 
-    def _merged(self, version: int) -> tuple[int | None, bool]:
-        """Of a merge, of columns, rows or both: the rows it appended if it did nothing else, and whether it left
-        all rows.
+    def _compared(self, version: int) -> tuple[int | None, bool]:
+        """By the fragments of a version and the one before: the rows it appended if it did nothing else, and if it
+        has the same rows.
         """
-        if version not in self._merges:
+        if version not in self._differences:
             found = (self._end.checkout_version(at).get_fragments() for at in (version - 1, version))
             before, after = ({part.fragment_id: part.metadata.to_json() for part in parts} for parts in found)
             rows = [
@@ -362,8 +369,8 @@ class History:
             ]
             is_same = all(after.get(number) == part for number, part in before.items())
             new = sum(int(part["physical_rows"]) for number, part in after.items() if number not in before)
-            self._merges[version] = (new if is_same else None, rows[0] == rows[1])
-        return self._merges[version]
+            self._differences[version] = (new if is_same else None, rows[0] == rows[1])
+        return self._differences[version]
 
     def changed_rows(self, version: int) -> int:
         """About how many rows a version changed that did more than append."""
@@ -427,6 +434,19 @@ class History:
             before = {fragment for fragment, _ in fragments_of(self._end.checkout_version(version - 1))}
         found = fragments_of(self._end.checkout_version(version))
         return [(fragment, rows) for fragment, rows in found if fragment not in before]
+
+
+def _only_new_fragments(transaction: Any) -> list[Any] | None:
+    """The fragments of an append, or of a merge that only inserted; None for a transaction that may do more."""
+    change = None if transaction is None else transaction.operation
+    kind = type(change).__name__
+    if kind == "Append":
+        return list(change.fragments)
+    if kind == "Update" and not (change.removed_fragment_ids or change.updated_fragments):
+        return list(change.new_fragments)
+    if kind == "Delete" and not (change.deleted_fragment_ids or change.updated_fragments):
+        return []
+    return None
 
 
 def columns_of(table: Any) -> Any:

@@ -22,7 +22,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
-from pyspark_pennon.failed_jobs import named_failure
+from pyspark_pennon.failed_jobs import first_failure, named_failure
 from pyspark_pennon.orphans import current, files_of
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.progress import Done, progress_line
@@ -170,7 +170,7 @@ def raise_named(error: Exception) -> NoReturn:
     failure = named_failure(error)
     if failure is not None:
         raise failure from error
-    raise typed_error(error) from None
+    raise raised_in_task(error) or first_failure(error) from None
 
 
 def typed_error(error: Exception) -> Exception:

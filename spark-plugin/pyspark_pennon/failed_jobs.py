@@ -1,7 +1,8 @@
-"""Jobs of Spark that were cancelled, or lost a worker: what happened in a sentence, instead of Java's stack.
+"""Jobs of Spark that were cancelled, lost a worker, or failed in several stages: the error, not Java's stack.
 
 Spark raises its own error for a job that was cancelled, and for a Python worker that ended without an answer. What
-happened is in one of the causes of the exception in Java; Spark Connect has the text alone.
+happened is in one of the causes of the exception in Java; Spark Connect has the text alone. Where stages fail at
+the same time, their errors are suppressed ones of another, for which PySpark has no class.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 _CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")
 _REASON = re.compile(r"Job \d+ cancelled[^\n]*?(?=\.?\s*SQLSTATE|\n|$)")
 _WORKER = re.compile(r"Python worker exited unexpectedly")
+_SEVERAL = re.compile(r"Multiple failures.* in stage materialization")
 _MOST_CAUSES = 20
 
 
@@ -36,6 +38,21 @@ def named_failure(error: Exception) -> Exception | None:
     return None
 
 
+def first_failure(error: Exception) -> Exception:
+    """The error of one of the stages that failed at once, as Spark raises it of one; any other error itself."""
+    for several in _causes(getattr(error, "java_exception", None)):
+        if not _SEVERAL.search(str(several.getMessage() or "")):
+            continue
+        from pyspark.errors.exceptions.captured import UnknownException, convert_exception
+
+        for failed in (several.getCause(), *several.getSuppressed()):
+            for java in _causes(failed):
+                found = convert_exception(java)
+                if not isinstance(found, UnknownException):
+                    return found
+    return error
+
+
 def _messages(error: Exception) -> Iterator[str]:
     """The messages of the exceptions in Java, outermost first; the text of the error where there are none."""
     java: Any = getattr(error, "java_exception", None)
@@ -43,8 +60,14 @@ def _messages(error: Exception) -> Iterator[str]:
         if type(error).__module__.startswith("pyspark."):
             yield str(error)
         return
+    for cause in _causes(java):
+        yield str(cause.getMessage() or "")
+
+
+def _causes(java: Any) -> Iterator[Any]:
+    """An exception of Java and its causes, outermost first."""
     for _ in range(_MOST_CAUSES):
         if java is None:
             return
-        yield str(java.getMessage() or "")
+        yield java
         java = java.getCause()

@@ -5,7 +5,7 @@ table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.options import session_storage_options
@@ -58,18 +58,3 @@ class TableHandle:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._uri!r})"
-
-
-def version_times(table: Any) -> list[tuple[int, datetime]]:
-    """Number and time, in UTC and to the microsecond, of each version that is left, oldest first."""
-    return [(entry["version"], in_utc(entry["timestamp"])) for entry in table.versions()]
-
-
-def version_time(table: Any) -> datetime:
-    """When a version was made, in UTC and to the microsecond."""
-    return in_utc(table.get_version()["timestamp"])
-
-
-def in_utc(time: datetime) -> datetime:
-    """The time in UTC of one that is naive and local."""
-    return time.astimezone(timezone.utc)

@@ -2,7 +2,8 @@
 
 Spark asks for the schema when a frame is made, and for the tasks at the first action, each in a process of its own.
 So the schema carries the version to the tasks: the first field has it in its metadata, under `pennon.read`,
-with the location whose version it is, which is that of a branch if a tag or branch was asked for. A schema that a
+with the location whose version it is, which is that of a branch if a tag or branch was asked for, and with the time
+at which it was made: the same version of a table that was made again at the same URI has another. A schema that a
 person gives by `.schema(...)` has no such metadata, unless it is that of another frame of the same table, whose
 version it then means.
 """
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon import tables
 from pyspark_pennon.arrow_facts import READ
 from pyspark_pennon.batches import converter
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.filters import Translator, conjunction
 from pyspark_pennon.plans import ShippedPlan
 from pyspark_pennon.schema import expected_schema
 from pyspark_pennon.spark_api import DataSourceReader, Filter, InputPartition
+from pyspark_pennon.version_times import version_microseconds
 from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
@@ -35,18 +38,19 @@ def pinned_schema(options: ReadOptions) -> StructType:
     table = tables.open_table(options)
     schema = tables.read_schema(table, tables.with_stored_names(table, options))
     first = schema.fields[0]
-    first.metadata = {**first.metadata, READ: {**_asked(options), "location": table.uri, "version": table.version}}
+    found = {"location": table.uri, "version": table.version, "made": version_microseconds(table)}
+    first.metadata = {**first.metadata, READ: {**_asked(options), **found}}
     return schema
 
 
-def pinned_options(options: ReadOptions, schema: StructType) -> ReadOptions:
-    """`options` with the version that the schema carries, if it is of a frame with the same URI and reference."""
+def _pin(options: ReadOptions, schema: StructType) -> dict[str, Any] | None:
+    """The version that the schema carries, if it is of a frame with the same URI and reference."""
     asked = _asked(options)
     for field in schema.fields:
         pin: Any = field.metadata.get(READ)
         if isinstance(pin, dict) and "location" in pin and {**pin, **asked} == pin:
-            return options.at(pin["location"], int(pin["version"]))
-    return options
+            return pin
+    return None
 
 
 def _asked(options: ReadOptions) -> dict[str, str]:
@@ -70,12 +74,14 @@ class Reader(DataSourceReader):
     """Reads the columns of `schema` from one version of a table."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = pinned_options(options, schema)
+        pin = _pin(options, schema)
+        self._options = options if pin is None else options.at(pin["location"], int(pin["version"]))
+        self._made = None if pin is None else pin.get("made")
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Divide the version into tasks."""
-        table = tables.open_table(self._options)
+        table = self._opened()
         tables.check_columns(table, self._options, self._schema)
         # The processors of the executors are not known here.
         names = tables.asked_columns(table, self._schema)
@@ -91,6 +97,18 @@ class Reader(DataSourceReader):
         with quick_task():
             yield from spark_batches(partition.plan.task(0), expected_schema(self._schema))
 
+    def _opened(self) -> Any:
+        """The table, at the version of the frame. Raises an error if it is another table now."""
+        table = tables.open_table(self._options)
+        made = version_microseconds(table)
+        if self._made is not None and made != self._made:
+            raise invalid(
+                f"The frame is of another table: version {table.version} of {self._options.uri} was made {made} "
+                f"microseconds after 1970, and that of the frame {self._made}. A table that was dropped and made "
+                "again is another one: load it again"
+            )
+        return table
+
 
 def spark_batches(task: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a task of a scan, in the types that Spark expects."""
@@ -105,7 +123,7 @@ class FilteringReader(Reader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         """Take over the filters that translate exactly; return the others to Spark."""
-        table = tables.open_table(self._options)
+        table = self._opened()
         kinds = {field.name: field.dataType for field in self._schema.fields}
         translator = Translator(tables.full_schema(table), kinds)
         taken = [] if self._options.filter_sql is None else [self._options.filter_sql]

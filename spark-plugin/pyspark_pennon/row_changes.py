@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
+from pyspark_pennon.addressed_rows import blob_columns, with_blobs
 from pyspark_pennon.assigned_values import assigned
 from pyspark_pennon.batches import converter
 from pyspark_pennon.column_names import assigned_name, is_case_sensitive, with_stored_names
@@ -293,6 +294,8 @@ def _change_where(
         schema,
         columns=names,
         filter=skipped,
+        batch_size_bytes=tables.BATCH_BYTES,
+        blob_handling="all_binary",
         predicate=shown,
         tasks=max(1, read_plan.num_tasks),
         storage_options=stored(target.storage_options),
@@ -387,12 +390,14 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
     full = target.options(version=int(table.version), columns=tuple(names))
     schema = tables.read_schema(table, full)
     expected = expected_schema(schema)
+    blobs = blob_columns(table, names)
+    plain = [*(name for name in names if name not in blobs), *([ROW_ADDRESS] if blobs else [])]
 
     def taken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         opened = tables.open_table(full)
         for batch in batches:
             if batch.num_rows:
-                rows = opened.take_rows(batch.column(0), columns=names)
+                rows = with_blobs(opened, opened.take_rows(batch.column(0), columns=plain), blobs)
                 convert = converter(rows.schema, expected, safe=False)
                 for part in rows.to_batches():
                     yield convert(part)

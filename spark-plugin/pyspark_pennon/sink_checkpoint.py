@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.handle import version_time
+from pyspark_pennon.version_times import version_time
 from pyspark_pennon.whole_files import replace_file
 
 NOTE = "pennon-sink.json"

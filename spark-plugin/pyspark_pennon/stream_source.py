@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -49,9 +48,9 @@ from pyspark_pennon.changes import (
 from pyspark_pennon.column_names import stored_names
 from pyspark_pennon.errors import invalid, missing
 from pyspark_pennon.feed_options import LATEST, FeedOptions
-from pyspark_pennon.handle import version_time
 from pyspark_pennon.plans import check_release, installed_release
 from pyspark_pennon.traced_columns import TracedColumns
+from pyspark_pennon.version_times import version_microseconds
 from pyspark_pennon.workers import quick_task
 
 if TYPE_CHECKING:
@@ -217,6 +216,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             kinds = changes.read_all().column("_change_type")
             if feed or set(kinds.unique().to_pylist()) <= {"insert"}:
                 return len(kinds)
+        else:
+            added = history.added_rows(version)
+            if added is not None:
+                return added
         if self._options.skip_change_commits:
             return 0
         raise invalid(
@@ -363,8 +366,7 @@ _ANOTHER = "A table that was dropped and made again is another one: start a new 
 
 
 def _version_offset(table: Any) -> Offset:
-    made = version_time(table) - datetime.fromtimestamp(0, timezone.utc)
-    return {"version": int(table.version), "made": made // timedelta(microseconds=1)}
+    return {"version": int(table.version), "made": version_microseconds(table)}
 
 
 def _position(offset: Offset) -> int:

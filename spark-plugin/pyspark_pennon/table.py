@@ -431,7 +431,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         """The rows with the ids of a frame, which has the column `_rowid`; ids that no row has are left out.
 
         Read by id, without a scan or a join, from the newest version when this is called. Each row has its `_rowid`
-        as its last column.
+        as its last column. In a table without stable row ids, ids are addresses, and one that is in no fragment is
+        an error.
 
         Parameters
         ----------
@@ -443,7 +444,9 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         Raises
         ------
         pennon.InvalidInputError
-            The frame has other columns, or the table lacks one of `columns`.
+            The frame has other columns, or the table lacks one of `columns`. Actions on the result raise Spark's
+            own errors, of which [typed_error][pyspark_pennon.typed_error] makes this one for an address in no
+            fragment and for a null, and a `pennon.errors.PositionError` for a negative id.
 
         Examples
         --------

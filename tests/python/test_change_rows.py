@@ -138,6 +138,21 @@ def test_addresses_alone_are_deleted(table: pennon.LanceDataset) -> None:
     assert (type(operation).__name__, operation.predicate) == ("Delete", "odd(a)")
 
 
+def test_tasks_read_the_values_of_blobs(tmp_path: Path) -> None:
+    values = [b"a", None, b"ccc", b"dddd"]
+    blobs = pa.table({"a": range(4), "blob": pennon.blob_array(values)})
+    table = pennon.write_dataset(blobs, tmp_path / "blobs")
+    schema = pa.schema({"_rowaddr": pa.uint64(), "a": pa.int64()})
+
+    def measure(batch: pa.RecordBatch) -> pa.RecordBatch:
+        assert batch.num_rows == 1
+        return pa.record_batch([batch["_rowaddr"], pc.binary_length(batch["blob"]).cast("int64")], schema=schema)
+
+    options: Any = {"columns": ["blob"], "batch_size_bytes": 1, "blob_handling": "all_binary"}
+    done = jobs.run(jobs.plan_change_rows(table, schema, decide=measure, **options))
+    assert sorted(done.dataset.to_table(columns=["a"])["a"].to_pylist(), key=str) == [1, 3, 4, None]
+
+
 def test_what_cannot_be_done(table: pennon.LanceDataset) -> None:
     with pytest.raises(pennon.InvalidInputError, match="no column _rowaddr"):
         jobs.plan_change_rows(table, pa.schema({"a": pa.int64()}))
@@ -147,6 +162,8 @@ def test_what_cannot_be_done(table: pennon.LanceDataset) -> None:
         jobs.plan_change_rows(table, CHANGES, keys=["b1"])
     with pytest.raises(pennon.InvalidInputError, match="no columns for tasks to read"):
         jobs.plan_change_rows(table, CHANGES, decide=decide)
+    with pytest.raises(pennon.InvalidInputError, match="no columns for tasks to read"):
+        jobs.plan_change_rows(table, CHANGES, blob_handling="all_binary")
     plan = jobs.plan_change_rows(table, CHANGES, columns=["a"], tasks=2)
     with pytest.raises(pennon.InvalidInputError, match="cannot be run without rows"):
         plan.task(0).run()

@@ -38,9 +38,9 @@ ELSEWISE = {
     ("pennon/jobs/_run.py", "conflict"): "one of pennon's that was caught",
     ("pyspark_pennon/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pyspark_pennon/executor.py", "failure"): "one of pennon's that was made of Spark's",
-    ("pyspark_pennon/executor.py", "typed_error"): "makes one of pennon's of the text that Spark has of it",
     ("pyspark_pennon/executor.py", "value"): "one of pennon's that was caught",
     ("pyspark_pennon/merge.py", "failure"): "one of pennon's that was made of Spark's",
+    ("pyspark_pennon/merge.py", "first"): "Spark's own, of which it raised several at once",
     ("pyspark_pennon/optimize.py", "conflict"): "one of pennon's that was caught",
     ("pyspark_pennon/storable.py", "_misfit"): "makes one of pennon's",
 }
@@ -218,7 +218,11 @@ def test_texts_that_lack_a_key() -> None:
         assert isinstance(wrong.value, ValueError)
 
 
+PLAIN = {"allow_http": "yess", "aws_endpoint": "http://localhost"}
+
+
 def test_wrong_calls(table: pennon.LanceDataset) -> None:
+    blobs = pennon.write_dataset({"b": pennon.blob_array([b"x"])}, "memory://errors-blobs", mode="overwrite")
     for call, message in (
         (lambda: pennon.dataset(), "A uri is required"),
         (lambda: pennon.write_dataset([], "memory://errors"), "Must provide schema"),
@@ -226,6 +230,12 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         (lambda: table.take([-1]), "must not be negative nor exceed 64 bits, found -1"),
         (lambda: table.alter_columns({"path": "id"}), "At least one of"),
         (lambda: table.merge_insert("id").memory_limit(-1), "memory_limit is -1"),
+        (lambda: pennon.dataset("s3://b/t", storage_options=PLAIN), '"allow_http": found "yess", expected "true"'),
+        (
+            lambda: blobs.add_columns({"n": "length(b)"}),
+            "b is a blob column, here a struct with the members data",
+        ),
+        (lambda: blobs.to_table(filter="length(b) > 1"), "b is a blob column, here a struct with the members kind"),
         (lambda: pennon.fragment.RowIdSequence(pa.array([1, None])), "null"),
         (lambda: Blob(b"a", "s3://b"), "cannot have both data and uri"),
         (lambda: blob_field("b", dedicated_size_threshold=0), "must be positive, got 0"),

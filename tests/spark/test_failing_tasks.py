@@ -13,9 +13,10 @@ import lance
 import pennon
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import NumberFormatException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, merge_attempt, optimize, row_changes, write
+from pyspark_pennon import LanceTable, executor, merge_attempt, optimize, row_changes, write, write_tasks
 
 ROWS = 40
 
@@ -139,6 +140,31 @@ def test_a_worker_that_ends(spark: SparkSession, table: LanceTable, verb: str) -
         ended(spark, table, verb, value)
     assert len(str(caught.value)) < 400
     assert isinstance(caught.value.__cause__, Py4JJavaError)
+    assert pennon.dataset(table.uri).version == 1
+
+
+@pytest.mark.parametrize("verb", ["update", "merge", "write"])
+def test_stages_that_fail_at_once(
+    spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Spark has the errors of several stages in one, if it hears of them at once."""
+    java = spark._jvm
+    several = java.org.apache.spark.SparkException(
+        "[STAGE_MATERIALIZATION_MULTIPLE_FAILURES] Multiple failures (2) in stage materialization", None
+    )
+    for at in (1, 2):
+        cause = java.java.lang.NumberFormatException(f"[CAST_INVALID_INPUT] {at}")
+        several.addSuppressed(java.org.apache.spark.SparkException("Job aborted due to stage failure", cause))
+    outer = java.org.apache.spark.SparkException("Exception thrown in awaitResult: ", several)
+
+    def fail(_frame: Any) -> Any:
+        raise Py4JJavaError("An error occurred while calling o1.getResult.\n", outer)
+
+    for module in (executor, write_tasks):
+        monkeypatch.setattr(module, "to_arrow", fail)
+    with pytest.raises(NumberFormatException, match=r"^\[CAST_INVALID_INPUT\] 1") as caught:
+        ended(spark, table, verb, fn.col("id"))
+    assert caught.value.__cause__ is None
     assert pennon.dataset(table.uri).version == 1
 
 

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
-from pyspark_pennon import LanceTable, frames, read, read_changes, tables
+from pyspark_pennon import LanceTable, frames, read, read_changes, tables, typed_error
 from pyspark_pennon.options import ReadOptions
 from pyspark_pennon.plans import numbered
 from pyspark_pennon.reader import Reader, pinned_schema
@@ -241,6 +241,50 @@ def test_a_schema_of_another_frame(spark: SparkSession, table: pennon.LanceDatas
     assert spark.read.format("pennon").schema(pinned).load(table.uri).count() == 18
     other = pennon.write_dataset(pa.table({"id": [1], "name": ["x"]}), str(tmp_path / "other"))
     assert spark.read.format("pennon").schema(pinned).load(other.uri).count() == 1
+
+
+def test_a_table_that_was_made_again(spark: SparkSession, uri: str, pushdown: None) -> None:
+    frames = {}
+    pennon.write_dataset({"id": [1, 2]}, uri)
+    for push in (False, True):
+        frames[push] = spark.read.format("pennon").option("push_filters", push).load(uri)
+    pennon.LanceDataset.drop(uri)
+    pennon.write_dataset({"id": [100]}, uri)
+    for frame in frames.values():
+        for action in (frame.collect, frame.where("id > 1").collect):
+            with pytest.raises(AnalysisException) as caught:
+                action()
+            error = typed_error(caught.value)
+            assert isinstance(error, pennon.InvalidInputError)
+            assert f"The frame is of another table: version 1 of {uri} was made " in str(error)
+    assert spark.read.format("pennon").load(uri).collect()[0].id == 100
+
+
+def test_times_of_a_day(spark: SparkSession, uri: str) -> None:
+    times = [datetime.time(12, 30), None, datetime.time(0, 0, 0, 7)]
+    data = pa.table({"id": range(3), "t": pa.array(times, pa.time64("us"))})
+    pennon.write_dataset(data, uri)
+    table = LanceTable.forPath(spark, uri)
+    queries = [
+        lambda: table.toDF().count(),
+        lambda: spark.read.format("pennon").load(uri).groupBy("t").count().collect(),
+        lambda: table.toDF().selectExpr("hour(t)").collect(),
+        lambda: table.update("t > TIME '12:00:00'", {"id": "hour(t)"}),
+    ]
+    for query in queries:
+        with pytest.raises(AnalysisException, match="UNSUPPORTED_TIME_TYPE"):
+            query()
+    assert [row.t for row in table.toDF().orderBy("id").collect()] == times
+    assert read(spark, uri, columns=["id"], where="id > 0").count() == 2
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    try:
+        assert table.toDF().count() == 3
+        assert len(spark.read.format("pennon").load(uri).groupBy("t").count().collect()) == 3
+        assert [row.id for row in table.toDF(where="t > TIME '12:00:00'").collect()] == [0]
+        assert table.update("t > TIME '12:00:00'", {"id": "hour(t)"}).first().num_updated_rows == 1
+        assert sorted(row.id for row in table.toDF().collect()) == [1, 2, 12]
+    finally:
+        spark.conf.unset("spark.sql.timeType.enabled")
 
 
 def test_spark_knows_how_large_a_frame_is(spark: SparkSession, uri: str) -> None:

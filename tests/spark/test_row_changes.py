@@ -12,7 +12,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon.jobs import JobPlan
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
@@ -147,6 +147,25 @@ def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
         ):
             handle.takeRows(fractions.select("_rowid"))
     assert rows(dataset.uri) == found
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_values_of_blobs(spark: SparkSession, uri: str, stable: bool) -> None:
+    values = [None if at == 2 else bytes([at]) * at for at in range(6)]
+    data = pa.table({"id": range(6), "b": pennon.blob_array(values)})
+    pennon.write_dataset(data, uri, max_rows_per_file=4, enable_stable_row_ids=stable)
+    handle = LanceTable.forPath(spark, uri)
+    ids = handle.toDF(with_row_id=True).where("id in (1, 2, 5)").select("_rowid").coalesce(1)
+    taken = handle.takeRows(ids.unionAll(ids).coalesce(1), ["b", "id"])
+    assert [(row.b, row.id) for row in taken.collect()] == [(values[at], at) for at in (1, 2, 5)] * 2
+    assert counts(handle.delete("length(b) = 4")) == (0, 1, 0)
+    assert counts(handle.update("b = X'0505050505'", {"id": "length(b) + 20"})) == (1, 0, 0)
+    assert counts(handle.update("id = 3", {"b": "concat(b, b)"})) == (1, 0, 0)
+    found = {row.id: row.b for row in handle.toDF().collect()}
+    assert found == {0: b"", 1: values[1], 2: None, 3: bytes([3]) * 6, 25: values[5]}
+    if not stable:
+        with pytest.raises(PythonException, match="belongs to non-existent fragment: 9"):
+            handle.takeRows(spark.createDataFrame([(9 << 32,)], "_rowid long")).collect()
 
 
 def between(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> list[int]:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lance
 import pennon
 import pyarrow as pa
 import pytest
+from pennon import jobs
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark_pennon import stream_source
 from pyspark_pennon.changes import schema_of
@@ -325,6 +327,51 @@ def test_a_table_without_stable_row_ids(uri: str) -> None:
     assert query.read() == []
     with pytest.raises(pennon.InvalidInputError, match="A change feed needs stable row ids"):
         Query(uri, **FEED)
+
+
+def merged_by_pylance(uri: str, rows: pa.Table) -> None:
+    merge = lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows)
+
+
+def merged_by_the_wheel(uri: str, rows: pa.Table) -> None:
+    pennon.dataset(uri).merge_insert("id").when_not_matched_insert_all().execute(rows)
+
+
+def merged_by_a_job(uri: str, rows: pa.Table) -> None:
+    """As Spark merges."""
+    schema = pa.schema([pa.field("_rowaddr", pa.int64()), *rows.schema])
+    plan = jobs.plan_change_rows(uri, schema, keys=["id"], tasks=1)
+    plan.commit([plan.task(0).run(rows.add_column(0, "_rowaddr", pa.nulls(rows.num_rows, pa.int64())))])
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_what_adds_rows_is_an_append(uri: str, stable: bool) -> None:
+    pennon.write_dataset({"id": [0, 1, 2]}, uri, enable_stable_row_ids=stable)
+    query = Query(uri)
+    assert len(query.read()) == 3
+    for at, merge in enumerate((merged_by_pylance, merged_by_the_wheel, merged_by_a_job)):
+        merge(uri, pa.table({"id": [10 + at]}))
+    merged_by_the_wheel(uri, pa.table({"id": [0]}))  # inserts nothing
+    lance.dataset(uri).delete("id = 77")
+    lance.dataset(uri).update({"id": "id"}, where="id = 77")
+    assert pennon.dataset(uri).version == 7
+    assert [row["id"] for row in query.read()] == [10, 11, 12]
+    # One row has a new value, and one is new.
+    merged_by_pylance(uri, pa.table({"id": [1, 20]}))
+    with pytest.raises(pennon.InvalidInputError, match="made by an Update, deleted or updated rows"):
+        query.read()
+    query = query.restart(skipChangeCommits="true")
+    assert query.read() == []
+    new = lance.fragment.LanceFragment.create(uri, pa.table({"id": [5, 6, 7]})).files[0]
+    groups = [lance.LanceOperation.DataReplacementGroup(0, new)]
+    lance.LanceDataset.commit(uri, lance.LanceOperation.DataReplacement(groups), read_version=8)
+    assert query.read() == []
+    pennon.write_dataset({"id": [30]}, uri, mode="overwrite")
+    pennon.dataset(uri).delete("true")
+    # An overwrite of a table without rows changes none of them.
+    pennon.write_dataset({"id": [31]}, uri, mode="overwrite")
+    assert [row["id"] for row in query.read()] == [31]
 
 
 def test_blobs(uri: str) -> None:

@@ -323,6 +323,8 @@ def plan_change_rows(
     columns: Columns | None = None,
     filter: str | None = None,
     batch_size: int | None = None,
+    batch_size_bytes: int | None = None,
+    blob_handling: BlobHandling | None = None,
     decide: Callable[[pa.RecordBatch], Any] | None = None,
     updates: Sequence[str] | None = None,
     keys: Sequence[str] = (),
@@ -353,7 +355,7 @@ def plan_change_rows(
         A dataset, whose version is read, or a URI.
     schema
         The columns of the changes.
-    columns, filter, batch_size
+    columns, filter, batch_size, batch_size_bytes, blob_handling
         What a task reads to decide, with `_rowaddr`: [Task.to_batches][pennon.jobs.Task.to_batches] gives it, and
         the task changes rows of the fragments that it reads. Without `columns` tasks read nothing and may change
         any row; they are as many as there will be, or `tasks`.
@@ -398,9 +400,15 @@ def plan_change_rows(
     scan: dict[str, Any] | None = None
     if columns is not None:
         listed = list(columns.items()) if isinstance(columns, Mapping) else list(columns)
-        scan = {"columns": listed, "filter": filter, "batch_size": batch_size}
-    elif filter is not None or batch_size is not None or decide is not None:
-        raise InvalidInputError("A filter, batch_size or function was given, but no columns for tasks to read")
+        scan = {
+            "columns": listed,
+            "filter": filter,
+            "batch_size": batch_size,
+            "batch_size_bytes": batch_size_bytes,
+            "blob_handling": blob_handling,
+        }
+    elif any(given is not None for given in (filter, batch_size, batch_size_bytes, blob_handling, decide)):
+        raise InvalidInputError("A filter, batch size or function was given, but no columns for tasks to read")
     work = {
         "scan": scan,
         "changes": columns_of(schema),
