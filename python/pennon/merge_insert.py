@@ -269,7 +269,8 @@ class MergeInsertBuilder(ExplainsAbsence):
     def memory_limit(self, limit: int) -> MergeInsertBuilder:
         """Bytes of memory for a streamed source, and for the keys; 512 MiB by default.
 
-        A larger source is spilled to a temporary file; if the keys need more, so are both sides of the join.
+        A larger source is spilled to a temporary file; if the keys need more, so are both sides of the join. Keys
+        may take 64 KiB in any case.
 
         Examples
         --------

@@ -78,6 +78,21 @@ def test_a_version_that_is_removed_while_it_is_read(history: pennon.LanceDataset
         old.checkout_version(3)
 
 
+def test_blobs_of_a_version_that_is_removed() -> None:
+    """In a file of several blobs, and in one of their own; a local file stays readable while it is open."""
+    uri = "memory://cleanup-blobs"
+    rows = [b"a" * 100_000, b"b" * 5_000_000, b"c"]
+    old = pennon.write_dataset({"i": range(3), "b": pennon.blob_array(rows)}, uri)
+    blobs = [old.take_blobs("b", indices=[row])[0] for row in (0, 1)]
+    newest = pennon.dataset(uri)
+    newest.delete("i = 2")
+    newest.optimize.compact_files()
+    newest.cleanup_old_versions(NOW)
+    for blob in blobs:
+        with pytest.raises(pennon.NotFoundError, match=r"Version 1 was cleaned up .* longer older_than"):
+            blob.read()
+
+
 def test_a_file_that_is_missing_is_damage(history: pennon.LanceDataset, uri: str) -> None:
     for path in Path(uri, "data").iterdir():
         path.unlink()

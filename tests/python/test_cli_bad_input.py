@@ -440,3 +440,21 @@ def test_errors_of_the_command_itself(table: pennon.LanceDataset, monkeypatch: p
     monkeypatch.setenv("PENNON_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         run("count", table.uri)
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ('{"id": 1, "wrong": 2}', "wrong"),
+        ('{"id": 1, "s": {"x": 1, "y": 2}}', "s.y"),
+        ('{"l": [{}, {"a": 1}]}', "l.a"),
+    ],
+)
+def test_a_field_that_is_no_column(uri: str, tmp_path: Path, line: str, field: str) -> None:
+    kinds = {"id": pa.int64(), "s": pa.struct([("x", pa.int64())]), "l": pa.list_(pa.struct([("b", pa.int64())]))}
+    pennon.write_dataset(pa.schema(list(kinds.items())).empty_table(), uri)
+    (tmp_path / "f.jsonl").write_text(f'{{"id": 1}}\n\n{line}\n')
+    done = run("import", uri, tmp_path / "f.jsonl", "--mode", "append")
+    assert done.status == 3
+    assert is_a_sentence(done.err), done.err
+    assert f"Line 3 has an unexpected field '{field}'; expected 'id', 's', 'l'" in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pennon.types import RewriteMode
 from support.tables import numbers
 
 
@@ -229,6 +231,40 @@ def test_a_stream_that_does_not_fit_into_memory(table: pennon.LanceDataset) -> N
     assert found == {"num_inserted_rows": 9990, "num_updated_rows": 10, "num_deleted_rows": 0}
     assert contents(table) == {i: f"new {i}" for i in range(10_000)}
     assert table.to_table(with_row_id=True)["_rowid"].to_pylist()[:10] == list(range(10))
+
+
+@pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_rows_that_do_not_fit_into_one_array(uri: str, mode: RewriteMode, in_memory: bool) -> None:
+    """They are put together in pieces, here of 64 KiB; a row of the source may match many of the table."""
+    size = 20_000
+    rows = {"i": [k % 30 for k in range(100)], "kept": range(100), "img": [b"old"] * 100}
+    table = pennon.write_dataset(rows, uri, max_rows_per_file=60)
+    schema = pa.schema([("i", pa.int64()), ("img", pa.binary())])
+    source = pa.Table.from_batches([pa.record_batch([[k], [b"%02d" % k * size]], schema) for k in range(29, 4, -1)])
+    merge = table.merge_insert("i").when_matched_update_all("target.img != source.img").write_mode(mode)
+    result = merge.memory_limit(1000).execute(source if in_memory else source.to_reader())
+    assert result["num_updated_rows"] == sum(k % 30 >= 5 for k in range(100))
+    found = table.to_table().sort_by("kept").to_pylist()
+    new = [b"%02d" % k * size if k >= 5 else b"old" for k in rows["i"]]
+    assert [tuple(row.values()) for row in found] == list(zip(rows["i"], range(100), new, strict=True))
+
+
+def test_hardly_any_memory_for_keys_is_no_endless_merge(uri: str) -> None:
+    table = pennon.write_dataset({"i": range(100_000)}, uri)
+    source = pa.table({"i": range(50_000, 150_000)}).to_reader()
+    merge = table.merge_insert("i").when_matched_update_all().when_not_matched_insert_all()
+    begin = time.monotonic()
+    assert merge.memory_limit(0).execute(source)["num_updated_rows"] == 50_000
+    assert time.monotonic() - begin < 10
+
+
+def test_a_folder_for_temporary_files_that_is_not_there(
+    table: pennon.LanceDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    with pytest.raises(pennon.StoreError, match=f"a temporary file in {tmp_path / 'none'}: "):
+        upsert(table).memory_limit(0).execute(texts({1: "one"}).to_reader())
 
 
 KEYS = st.one_of(st.none(), st.integers(0, 12))

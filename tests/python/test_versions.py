@@ -89,6 +89,8 @@ def test_asof(table: pennon.LanceDataset, uri: str) -> None:
         pennon.dataset(uri, asof="0001-01-01")
     with pytest.raises(ValueError, match="earlier than the first version"):
         pennon.dataset(uri, asof=between - timedelta(days=1))
+    with pytest.raises(ValueError, match=r"^\d{4}-\d\d-\d\d \d\d:00:00 is earlier than the first version"):
+        pennon.dataset(uri, asof="2020-01-01T00:00:00+00:00")
     with pytest.raises(ValueError, match="yesterday"):
         pennon.dataset(uri, asof="yesterday")
     with pytest.raises(TypeError):

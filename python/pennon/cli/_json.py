@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from pennon.cli._csv import BYTES, NOT_UTF8
 from pennon.cli._types import member_types
 from pennon.cli._values import shown
 from pennon.errors import InvalidInputError
+
+# Lines by their numbers.
+_Lines: TypeAlias = dict[int, bytes]
 
 # What an editor of Windows begins a file with.
 _MARK = b"\xef\xbb\xbf"
@@ -46,30 +49,29 @@ def read_json(
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from begin.to_batches()
-        for text in groups:
-            yield from _parsed(text, types).to_batches()
+        for lines in groups:
+            yield from _parsed(lines, types).to_batches()
 
     return types, batches()
 
 
-def _groups(file: IO[bytes], maps: dict[str, pa.DataType]) -> Iterator[bytes]:
+def _groups(file: IO[bytes], maps: dict[str, pa.DataType]) -> Iterator[_Lines]:
     """The lines of a file, a few megabytes at a time, without those that are blank."""
     before = 0
     while lines := file.readlines(BYTES):
         if before == 0:
             lines[0] = lines[0].removeprefix(_MARK)
-        objects = []
+        objects: _Lines = {}
         for number, line in enumerate(lines, before + 1):
             begin = line.lstrip()
             if begin[:1] == b"{":
-                objects.append(_with_structs(line, maps, number) if maps else line)
+                objects[number] = _with_structs(line, maps, number) if maps else line
             elif begin:
                 raise _no_object(begin, number)
         before += len(lines)
         if objects:
-            text = b"".join(objects)
-            _check_utf8(text)
-            yield text
+            _check_utf8(b"".join(objects.values()))
+            yield objects
 
 
 def _no_object(line: bytes, number: int) -> InvalidInputError:
@@ -87,14 +89,45 @@ def _check_utf8(text: bytes) -> None:
         raise InvalidInputError(f"The text is {NOT_UTF8}") from None
 
 
-def _parsed(text: bytes, schema: pa.Schema | None) -> pa.Table:
+def _parsed(lines: _Lines, schema: pa.Schema | None) -> pa.Table:
     import pyarrow.json
 
+    text = b"".join(lines.values())
     options = pyarrow.json.ParseOptions(
         explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "error"
     )
     settings = pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1)
-    return pyarrow.json.read_json(io.BytesIO(text), settings, options)
+    try:
+        return pyarrow.json.read_json(io.BytesIO(text), settings, options)
+    except pa.ArrowInvalid as error:
+        if schema is not None and "unexpected field" in str(error):
+            _check_fields(lines, schema)
+        raise
+
+
+def _check_fields(lines: _Lines, schema: pa.Schema) -> None:
+    kind = pa.struct(list(schema))
+    for number, line in lines.items():
+        if name := _unexpected(json.loads(line), kind):
+            expected = ", ".join(map(repr, schema.names))
+            raise InvalidInputError(f"Line {number} has an unexpected field {name!r}; expected {expected}")
+
+
+def _unexpected(value: Any, kind: pa.DataType) -> str | None:
+    """The first field of a value that its type does not have."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        types = {field.name: field.type for field in kind}
+        for name, item in value.items():
+            if name not in types:
+                return str(name)
+            if inner := _unexpected(item, types[name]):
+                return f"{name}.{inner}"
+    if isinstance(value, list) and not pa.types.is_struct(kind):
+        for item in value:
+            for item_type in member_types(kind):
+                if inner := _unexpected(item, item_type):
+                    return inner
+    return None
 
 
 def _with_structs(line: bytes, maps: dict[str, pa.DataType], number: int) -> bytes:

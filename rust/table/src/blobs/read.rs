@@ -20,20 +20,22 @@ use pennon_datafile::{ByteSource, MemorySource, Seal, VerifyReads};
 use super::descriptor::{self, Descriptor};
 use crate::runtime::{IN_FLIGHT, each_concurrently, waiting};
 use crate::store::{StorageOptions, Store};
-use crate::versions::snapshot::{Snapshot, missing_is_corrupt};
+use crate::versions::snapshot::Snapshot;
 
 /// Where the bytes of a blob are, without having been read.
 #[derive(Debug, Clone)]
 pub struct Blob {
     source: Arc<dyn ByteSource>,
     range: Range<u64>,
+    /// The version it belongs to; `None` in memory.
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Blob {
     /// A blob whose bytes are at hand.
     pub(crate) fn in_memory(bytes: Bytes) -> Self {
         let range = 0..u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { source: Arc::new(MemorySource::new("a blob", bytes)), range }
+        Self { source: Arc::new(MemorySource::new("a blob", bytes)), range, snapshot: None }
     }
 
     /// Bytes of the blob.
@@ -41,7 +43,10 @@ impl Blob {
         self.range.end - self.range.start
     }
 
-    /// Some of its bytes. Blocks on the store. Errors: `InvalidInput` for a range beyond its end.
+    /// Some of its bytes. Blocks on the store.
+    ///
+    /// Errors: `InvalidInput` for a range beyond its end; `NotFound` if its file is missing since the version was cleaned
+    /// up, `Corrupt` if it is missing though the version is there.
     pub fn read(&self, range: Range<u64>) -> Result<Bytes> {
         if range.start > range.end || range.end > self.size() {
             return Err(Error::invalid_input(format!(
@@ -55,7 +60,10 @@ impl Blob {
             return Ok(Bytes::new());
         }
         let range = self.range.start + range.start..self.range.start + range.end;
-        let read = self.source.read(std::slice::from_ref(&range)).map_err(missing_is_corrupt);
+        let read = self.source.read(std::slice::from_ref(&range)).map_err(|error| match &self.snapshot {
+            Some(snapshot) => snapshot.lost_blocking(error),
+            None => error,
+        });
         read?.pop().ok_or_else(|| Error::internal("nothing was read of a blob"))
     }
 }
@@ -77,13 +85,13 @@ struct Opened {
 /// The files with the blobs of one data file. Blocks on the store.
 #[derive(Debug)]
 pub(crate) struct BlobSources<'a> {
-    snapshot: &'a Snapshot,
+    snapshot: &'a Arc<Snapshot>,
     file: &'a DataFile,
     opened: HashMap<BlobFile, Opened>,
 }
 
 impl<'a> BlobSources<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, file: &'a DataFile) -> Self {
+    pub(crate) fn new(snapshot: &'a Arc<Snapshot>, file: &'a DataFile) -> Self {
         Self { snapshot, file, opened: HashMap::new() }
     }
 
@@ -136,7 +144,8 @@ impl<'a> BlobSources<'a> {
                 return Ok(Blob::in_memory(Bytes::new()));
             }
             let (_, opened, range) = self.locate(descriptor)?;
-            Ok(Blob { source: Arc::clone(&opened.source), range })
+            let snapshot = Some(Arc::clone(self.snapshot));
+            Ok(Blob { source: Arc::clone(&opened.source), range, snapshot })
         };
         rows.into_iter().map(|row| row.map(blob).transpose()).collect()
     }

@@ -17,6 +17,11 @@ use pennon_core::{Error, Result};
 /// Rows of a batch in a file, at most: what a reader holds.
 pub(super) const BATCH_ROWS: usize = 8192;
 
+/// A new file without a name. Errors: `Store` with the folder for temporary files if none can be made there.
+pub(super) fn temporary_file() -> Result<File> {
+    tempfile::tempfile().map_err(|error| failed(error.into()))
+}
+
 /// A file that is being written.
 pub(super) struct Writer {
     writer: StreamWriter<BufWriter<File>>,
@@ -25,7 +30,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Errors: `Store` if there is no room for temporary files.
     pub(super) fn new(schema: &SchemaRef) -> Result<Self> {
-        let file = tempfile::tempfile().map_err(|e| failed(ArrowError::from(e)))?;
+        let file = temporary_file()?;
         Ok(Self { writer: StreamWriter::try_new(BufWriter::new(file), schema).map_err(failed)? })
     }
 
@@ -75,5 +80,5 @@ impl Read for Position {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::store("a temporary file").with_source(error)
+    Error::store(format!("a temporary file in {}", tempfile::env::temp_dir().display())).with_source(error)
 }

@@ -1,6 +1,7 @@
 //! Which settings a client of a cloud gets: those that were given, then those of the environment.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use object_store::{BackoffConfig, ObjectStore, ObjectStoreScheme, RetryConfig};
 use pennon_core::{Error, Result};
 use url::Url;
 
-use super::options::{Settings, contradiction, environment};
+use super::options::{Settings, YES, check_flag, contradiction, environment};
 use super::requests::CountingConnector;
 use super::secrets::check_endpoint;
 
@@ -89,7 +90,10 @@ pub(super) fn prepare<'a>(
     }
 }
 
-/// The value of each key of a client. Errors: `InvalidInput` for two values under two names of one key.
+/// The value of each key of a client.
+///
+/// Errors: `InvalidInput` for two values under two names of one key, and for one of the environment that is neither yes nor
+/// no and should be.
 fn choose<K: FromStr + Eq + Hash>(settings: &Settings) -> Result<HashMap<K, String>> {
     let mut chosen: HashMap<K, (&str, String)> = HashMap::new();
     for (name, value) in &settings.client {
@@ -102,8 +106,11 @@ fn choose<K: FromStr + Eq + Hash>(settings: &Settings) -> Result<HashMap<K, Stri
     }
     let mut chosen: HashMap<K, String> = chosen.into_iter().map(|(key, (_, value))| (key, value)).collect();
     for (name, value) in environment() {
-        if let Ok(key) = name.parse() {
-            chosen.entry(key).or_insert(value);
+        if let Ok(key) = name.parse()
+            && let Entry::Vacant(entry) = chosen.entry(key)
+        {
+            check_flag(&name, &value)?;
+            entry.insert(value);
         }
     }
     Ok(chosen)
@@ -153,9 +160,8 @@ fn is_plain_http_allowed() -> bool {
     environment().any(|(name, value)| names.iter().any(|end| name.ends_with(end)) && is_true(&value))
 }
 
-/// What `object_store` takes for yes.
 fn is_true(value: &str) -> bool {
-    ["1", "true", "on", "yes", "y"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
+    YES.iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
 #[cfg(all(test, feature = "aws"))]

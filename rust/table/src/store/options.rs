@@ -139,6 +139,31 @@ const CLIENT: [&str; 18] = [
     "user_agent",
 ];
 
+/// Settings that are yes or no, without their prefix.
+const FLAGS: [&str; 17] = [
+    "allow_http",
+    "allow_invalid_certificates",
+    "http1_only",
+    "http2_only",
+    "http2_keep_alive_while_idle",
+    "randomize_addresses",
+    "virtual_hosted_style_request",
+    "s3_express",
+    "imdsv1_fallback",
+    "unsigned_payload",
+    "skip_signature",
+    "disable_tagging",
+    "request_payer",
+    "sse_bucket_key_enabled",
+    "use_emulator",
+    "use_fabric_endpoint",
+    "use_azure_cli",
+];
+
+/// What `object_store` takes for yes, and for no.
+pub(super) const YES: [&str; 5] = ["true", "1", "on", "yes", "y"];
+const NO: [&str; 5] = ["false", "0", "off", "no", "n"];
+
 /// Names without a prefix of their own: the requests of any store.
 const REQUESTS: [&str; 6] = [
     "client_max_retries",
@@ -197,8 +222,9 @@ impl Settings {
     /// Errors: `InvalidInput` for a name that no store has, for a value that is none, for two values of one setting.
     pub(super) fn of(options: &StorageOptions, limits: RequestLimits) -> Result<Self> {
         let given = normal(options)?;
-        for name in given.keys() {
+        for (name, value) in &given {
             check_name(name)?;
+            check_flag(name, value)?;
         }
         let mut patience = Patience::default();
         let mut limits = limits;
@@ -300,6 +326,17 @@ fn check_name(name: &str) -> Result<()> {
             .to_owned(),
     };
     Err(Error::invalid_input(format!("Unknown storage option: found {name:?}{hint}")))
+}
+
+/// Errors: `InvalidInput` for a setting that is yes or no and has another value.
+pub(super) fn check_flag(name: &str, value: &str) -> Result<()> {
+    let prefixes = BY_PREFIX.iter().map(|(prefix, _)| *prefix).chain([""]);
+    let mut names = prefixes.filter_map(|prefix| name.strip_prefix(prefix));
+    let is_either = |value: &str| YES.iter().chain(&NO).any(|either| value.eq_ignore_ascii_case(either));
+    if names.any(|name| FLAGS.contains(&name)) && !is_either(value) {
+        return Err(invalid(name, value, "\"true\" or \"false\""));
+    }
+    Ok(())
 }
 
 /// The letters that must be changed, added or left out to make one word of another.
@@ -421,12 +458,16 @@ mod tests {
             ("client_max_retries", "many"),
             ("request_timeout", "soon"),
             ("timeout", "0"),
+            ("allow_http", "yess"),
+            ("google_skip_signature", ""),
+            ("azure_storage_use_emulator", "2"),
         ] {
             let text = refused(&[(name, value)]);
             assert!(text.contains(name) && text.contains(&format!("{value:?}")), "{text}");
         }
         let text = refused(&[("timeout", "1s"), ("request_timeout", "2s")]);
         assert!(text.contains("contradict"), "{text}");
+        settings(&[("allow_http", "Yes"), ("aws_s3_express", "OFF"), ("use_emulator", "n")]).unwrap();
         refused(&[("aws_region", "a"), ("AWS_REGION", "b")]);
         settings(&[("aws_region", "a"), ("AWS_REGION", "a")]).unwrap();
         for limits in [RequestLimits { requests: 0, bytes: 1 }, RequestLimits { requests: 1, bytes: 0 }] {
@@ -449,6 +490,9 @@ mod tests {
                 || AzureConfigKey::from_str(&name).is_ok()
                 || GoogleConfigKey::from_str(&name).is_ok();
             assert!(is_known, "{name}");
+        }
+        for flag in FLAGS {
+            assert!(known().any(|name| name == flag), "{flag}");
         }
         assert!(AzureConfigKey::from_str("bearer_token").is_ok());
         assert!(AmazonS3ConfigKey::from_str("aws_endpoint_url_s3").is_ok());

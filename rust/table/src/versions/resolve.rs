@@ -94,7 +94,8 @@ pub(crate) async fn as_of(
             }
         }
     }
-    let time = DateTime::from_timestamp(asof.seconds, asof.nanos).map_or_else(
+    // Who asks for a microsecond means its end.
+    let time = DateTime::from_timestamp(asof.seconds, asof.nanos / 1000 * 1000).map_or_else(
         || format!("{} seconds since 1970", asof.seconds),
         |time| time.format("%Y-%m-%d %H:%M:%S%.f").to_string(),
     );

@@ -425,6 +425,6 @@ impl Snapshot {
 }
 
 /// A file that a manifest promises must be there.
-pub(crate) fn missing_is_corrupt(error: Error) -> Error {
+fn missing_is_corrupt(error: Error) -> Error {
     if error.is_not_found() { Error::corrupt(format!("{error} (the manifest refers to it)")) } else { error }
 }

@@ -12,6 +12,7 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{KeyFilter, Operation, Update, UpdateMode};
@@ -31,7 +32,8 @@ use crate::scan::Input;
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 
-/// Makes of rows as they were read what is written: as many, with all columns of the table.
+/// Makes of rows as they were read what is written, with all columns of the table: of all, or of the first ones. The others
+/// are given once more then.
 pub(crate) type Changed<'a> = Box<dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send + 'a>;
 
 /// What becomes of the rows of a version.
@@ -227,7 +229,7 @@ async fn write_rows(
         let moved = moved.map(|(id, rows)| (id, Some(rows))).collect();
         let sources = RewriteSource::open_all(&from, moved, &columns, &token)?;
         let moved = Rewriter::new(&sources, &columns, limits.bytes)?;
-        let mut rows = MovedThenNew { moved, changed, inserted, next: None };
+        let mut rows = MovedThenNew { moved, read: None, changed, inserted, next: None };
         let table = &snapshot.manifest.schema;
         identified::write(&mut rows, placement, table, limits, inline, &token)
     })
@@ -237,6 +239,8 @@ async fn write_rows(
 /// Rows that move, then rows that come.
 struct MovedThenNew<'a> {
     moved: Rewriter<'a>,
+    /// What was read of the rows that move and is not written yet; not empty.
+    read: Option<RecordBatch>,
     changed: Changed<'static>,
     inserted: Option<BatchReader>,
     /// What was read of the rows that come and is not written yet; not empty.
@@ -257,7 +261,9 @@ impl MovedThenNew<'_> {
 
 impl IdentifiedRows for MovedThenNew<'_> {
     fn ahead(&mut self, known: Lineage, rows: u64) -> Result<(u64, Lineage)> {
-        let (planned, mut lineage) = self.moved.ahead(known, rows)?;
+        let pending = self.read.as_ref().map_or(0, |batch| to_u64(batch.num_rows()));
+        let (planned, mut lineage) = self.moved.ahead(known, rows.saturating_sub(pending))?;
+        let planned = planned.saturating_add(pending);
         // That is the version of the commit.
         lineage.updated = None;
         if planned >= rows {
@@ -268,20 +274,29 @@ impl IdentifiedRows for MovedThenNew<'_> {
     }
 
     fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>> {
-        if let Some(batch) = self.moved.read(rows)? {
-            let (count, bytes) = (batch.num_rows(), batch.get_array_memory_size());
-            let changed = (self.changed)(batch)?;
+        let most = usize::try_from(rows).unwrap_or(usize::MAX);
+        let read = match self.read.take() {
+            Some(batch) => Some(batch),
+            None => self.moved.read(rows)?,
+        };
+        if let Some(batch) = read {
+            let given = batch.slice(0, batch.num_rows().min(most));
+            let (count, bytes) = (given.num_rows(), given.get_array_memory_size());
+            let changed = (self.changed)(given)?;
             if changed.get_array_memory_size() > bytes {
                 self.moved.fit(&changed);
             }
-            if changed.num_rows() != count {
-                return Err(Error::internal(format!("{} rows were made of {count}", changed.num_rows())));
+            let done = changed.num_rows();
+            if done == 0 || done > count {
+                return Err(Error::internal(format!("{done} rows were made of {count}")));
+            }
+            if done < batch.num_rows() {
+                self.read = Some(batch.slice(done, batch.num_rows() - done));
             }
             return Ok(Some(changed));
         }
         self.fill()?;
         let Some(batch) = self.next.take() else { return Ok(None) };
-        let most = usize::try_from(rows).unwrap_or(usize::MAX);
         if batch.num_rows() <= most {
             return Ok(Some(batch));
         }
@@ -313,4 +328,63 @@ pub(crate) fn with_members<'a>(
     }
     ids.sort_unstable();
     ids
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, Int32Array, RecordBatchIterator};
+    use pennon_core::rows::RowRanges;
+
+    use super::*;
+    use crate::scan::FragmentReader;
+    use crate::{Dataset, WriteMode};
+
+    fn batch(values: std::ops::Range<i32>) -> RecordBatch {
+        let values: ArrayRef = Arc::new(Int32Array::from_iter_values(values));
+        RecordBatch::try_from_iter([("a", values)]).unwrap()
+    }
+
+    fn reader(values: std::ops::Range<i32>) -> BatchReader {
+        let batch = batch(values);
+        let schema = batch.schema();
+        Box::new(RecordBatchIterator::new([Ok(batch)], schema))
+    }
+
+    /// Rows that were read and not made into new ones yet are the first of the next file.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_are_changed_a_few_at_a_time() {
+        let params =
+            WriteOptions { mode: WriteMode::Overwrite, max_rows_per_file: 5, ..WriteOptions::default() };
+        let name = format!("memory://moved-{}", crate::runtime::uuid());
+        let dataset = Dataset::write(reader(0..12), &name, params.clone()).await.unwrap();
+        for pieces in 1..4 {
+            let rows = |id: u32, rows: u32| (FragmentId(id), (0..rows).collect::<DeletionVector>());
+            let moves = Moves {
+                moved: RowsByFragment::from([rows(0, 5), rows(1, 5), rows(2, 2)]),
+                columns: vec!["a".to_owned()],
+                changed: Box::new(move |read| Ok(read.slice(0, read.num_rows().min(pieces)))),
+                inserted: Some(reader(12..15)),
+                deleted: RowsByFragment::new(),
+                fields: Vec::new(),
+                inserted_keys: None,
+            };
+            let staged = write(dataset.snapshot(), moves, &params).await.unwrap();
+            let (mut found, mut ids) = (Vec::new(), Vec::new());
+            for fragment in &staged.update.new_fragments {
+                let reader =
+                    FragmentReader::new(Arc::clone(dataset.snapshot()), Arc::new(fragment.clone()), 0);
+                let fields: Vec<_> = dataset.schema().fields.iter().collect();
+                let read = reader.read(&fields, &RowRanges::from(0..fragment.physical_rows)).unwrap();
+                found.push(read[0].as_primitive::<Int32Type>().values().to_vec());
+                // Rows that come get their ids at the commit.
+                if ids.len() < 10 {
+                    ids.extend(reader.all_row_ids().unwrap().iter());
+                }
+            }
+            assert_eq!(found, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]);
+            assert_eq!(ids, (0..10).collect::<Vec<_>>());
+        }
+    }
 }

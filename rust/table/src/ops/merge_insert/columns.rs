@@ -21,7 +21,7 @@ use super::plan::MergePlan;
 use super::rows::Ordered;
 use super::sides::column;
 use super::source::{MergeSource, to_u64};
-use crate::batches::interleave_arrays;
+use crate::batches::{first_rows_within, interleave_arrays};
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
@@ -88,7 +88,7 @@ pub(super) async fn write(
         json: JsonHandling::Stored,
         ..ScanOptions::default()
     };
-    let old = columns::values(Scan::new(Arc::clone(snapshot), &options)?.stream());
+    let mut old = columns::values(Scan::new(Arc::clone(snapshot), &options)?.stream());
     let schema = Schema { fields, metadata: Default::default() };
     let changed = schema.clone();
     let source = Arc::clone(source);
@@ -97,7 +97,20 @@ pub(super) async fn write(
         Ok(Patch { pairs, next: 0, given, schema: changed })
     })
     .await?;
-    let values = Box::new(old.map(move |batch| patch.apply(&batch?)));
+    let mut rest: Option<RecordBatch> = None;
+    let values = Box::new(std::iter::from_fn(move || {
+        let batch = match rest.take() {
+            Some(batch) => Ok(batch),
+            None => old.next()?,
+        };
+        let changed = batch.and_then(|batch| {
+            let changed = patch.apply(&batch)?;
+            let (done, all) = (changed.num_rows(), batch.num_rows());
+            rest = (done < all).then(|| batch.slice(done, all - done));
+            Ok(changed)
+        });
+        Some(changed)
+    }));
     let in_place = if commits { RowsInPlace::of(snapshot, &rows)? } else { None };
     let columns =
         ColumnFiles { schema, replaced: replaced.clone(), file_version, in_place: in_place.clone() };
@@ -130,25 +143,35 @@ struct Patch {
 }
 
 impl Patch {
+    /// The first rows with the new values of those that match; of them and of the new values as many as make a piece.
     fn apply(&mut self, old: &RecordBatch) -> Result<RecordBatch> {
         let addresses = column(old, "_rowaddr")?;
         let addresses = addresses
             .as_primitive_opt::<UInt64Type>()
             .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
-        let mut picks = Vec::with_capacity(old.num_rows());
-        let (mut count, mut matches) = (0, Vec::new());
-        for (row, address) in addresses.values().iter().enumerate() {
-            let matched = self.pairs.get(self.next + count).is_some_and(|pair| pair.target.0 == *address);
-            picks.push(if matched { (1, count) } else { (0, row) });
-            count += usize::from(matched);
-            matches.extend(matched.then_some(to_u64(row)));
+        let mut rows = first_rows_within(self.given.piece_bytes, old);
+        let mut matches = Vec::new();
+        for (row, address) in addresses.values().iter().take(rows).enumerate() {
+            let pair = self.pairs.get(self.next + matches.len());
+            matches.extend(pair.filter(|pair| pair.target.0 == *address).map(|_| row));
         }
-        self.next += count;
-        let given = self.given.next_rows(count)?;
+        let given = self.given.next_rows(matches.len())?;
+        // The values of the next match are in the next piece.
+        rows = matches.get(given.num_rows()).copied().unwrap_or(rows);
+        matches.truncate(given.num_rows());
+        self.next += matches.len();
+        let old = old.slice(0, rows);
+        let mut picks: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();
+        for (at, row) in matches.iter().enumerate() {
+            if let Some(pick) = picks.get_mut(*row) {
+                *pick = (1, at);
+            }
+        }
+        let matches: Vec<u64> = matches.into_iter().map(to_u64).collect();
         let matches = UInt64Array::from(matches);
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for field in &self.schema.fields {
-            let (old, new) = (column(old, &field.name)?, column(&given, &field.name)?);
+            let (old, new) = (column(&old, &field.name)?, column(&given, &field.name)?);
             let both = patched(field, &old, &new, &matches, &picks);
             let both = both.map_err(|e| Error::invalid_input(format!("column {}: {e}", field.name)))?;
             // The writer checks nulls later, with the path of the column.

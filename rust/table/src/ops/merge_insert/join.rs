@@ -25,7 +25,7 @@ use super::plan::MergePlan;
 use super::sides::{Batches, JoinColumns, Side};
 use super::source::{MergeSource, bytes_of, to_u64};
 use super::table::Table;
-use crate::batches::{concat_batches, interleave_batches};
+use crate::batches::{concat_batches, interleave_batches, row_bytes, rows_within};
 use crate::expr::Expression;
 use crate::ops::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
@@ -38,10 +38,14 @@ use crate::write::inserted_keys::not_null;
 const PARTS: u64 = 32;
 /// Divisions of a division, at most.
 const DEPTH: u32 = 4;
-/// Rows of a part that are collected before they are written.
+/// The least bytes that are worth a division: files of a few rows cost far more than they save.
+const LEAST_LIMIT: u64 = 64 << 10;
+/// Rows of a part that are collected before they are written, and their bytes.
 const PENDING: usize = 1024;
-/// Pairs of rows a condition is evaluated for at once.
+const PENDING_BYTES: u64 = 1 << 20;
+/// Pairs of rows a condition is evaluated for at once, and the bytes of what it reads.
 const PAIRS: usize = 16 << 10;
+const PAIR_BYTES: u64 = 64 << 20;
 /// Streamed rows that are worth a thread.
 const SHARED_ROWS: u64 = 256 << 10;
 /// Threads that look for matches, at most.
@@ -63,6 +67,7 @@ pub(super) fn find(
         return Ok(());
     }
     let encoder = columns.encoder()?;
+    let limit = limit.max(LEAST_LIMIT);
     let join =
         Join { encoder: &encoder, keys: columns.key_count(), condition: plan.condition(), limit, token };
     let side = columns.source(source)?;
@@ -239,11 +244,12 @@ impl Matching<'_, '_> {
     /// Gives pairs of a row that was hashed and a row of `probe` to the sink.
     fn give(&self, probe: &RecordBatch, row_numbers: &[u64], pairs: &[(usize, usize)]) -> Result<()> {
         let (join, build) = (self.join, self.build);
-        for pairs in pairs.chunks(PAIRS) {
+        let (others, mut left) = (others(join.keys, probe)?, pairs);
+        while !left.is_empty() {
+            let (pairs, later) = left.split_at(build.pairs_at_once(&others, left));
+            left = later;
             let passes = match join.condition {
-                Some(condition) => {
-                    Some(condition.evaluate_mask(&build.condition_input(join.keys, probe, pairs)?)?)
-                }
+                Some(condition) => Some(condition.evaluate_mask(&build.condition_input(&others, pairs)?)?),
                 None => None,
             };
             let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -296,19 +302,32 @@ impl Build {
         Ok(Self { table, row_numbers, columns })
     }
 
+    /// The batch of a hashed row with the columns of the condition, and the row there.
+    fn position(&self, hashed: usize) -> (usize, usize) {
+        let batch = self.columns.partition_point(|(first, _)| *first <= hashed).saturating_sub(1);
+        (batch, hashed - self.columns.get(batch).map_or(0, |(first, _)| *first))
+    }
+
+    /// How many of some pairs the condition is evaluated for at once.
+    fn pairs_at_once(&self, probe: &RecordBatch, pairs: &[(usize, usize)]) -> usize {
+        let columns = self.columns.first().into_iter().flat_map(|(_, batch)| batch.columns());
+        if columns.chain(probe.columns()).all(|column| column.data_type().is_primitive()) {
+            return PAIRS.min(pairs.len());
+        }
+        let sizes = pairs.iter().take(PAIRS).map(|(hashed, row)| {
+            let (batch, at) = self.position(*hashed);
+            let hashed = self.columns.get(batch).map_or(0, |(_, batch)| row_bytes(batch, at));
+            hashed.saturating_add(row_bytes(probe, *row))
+        });
+        rows_within(PAIR_BYTES, sizes)
+    }
+
     /// The columns of the condition, for pairs of rows.
-    fn condition_input(
-        &self,
-        keys: usize,
-        probe: &RecordBatch,
-        pairs: &[(usize, usize)],
-    ) -> Result<RecordBatch> {
+    fn condition_input(&self, probe: &RecordBatch, pairs: &[(usize, usize)]) -> Result<RecordBatch> {
         let mut positions = Vec::with_capacity(pairs.len());
         let mut rows = Vec::with_capacity(pairs.len());
         for (hashed, row) in pairs {
-            let batch = self.columns.partition_point(|(first, _)| first <= hashed).saturating_sub(1);
-            let first = self.columns.get(batch).map_or(0, |(first, _)| *first);
-            positions.push((batch, hashed - first));
+            positions.push(self.position(*hashed));
             rows.push(u32::try_from(*row).map_err(|_| Error::internal("a batch of 2^32 rows"))?);
         }
         let batches: Vec<&RecordBatch> = self.columns.iter().map(|(_, batch)| batch).collect();
@@ -320,7 +339,6 @@ impl Build {
             fields.extend(hashed.schema().fields().iter().cloned());
             columns.extend(hashed.columns().iter().cloned());
         }
-        let probe = others(keys, probe)?;
         for (field, column) in probe.schema().fields().iter().zip(probe.columns()) {
             fields.push(Arc::clone(field));
             columns.push(take(column, &rows, None).map_err(failed)?);
@@ -379,15 +397,21 @@ struct PartWriter {
     writer: Option<(SchemaRef, Writer)>,
     pending: VecDeque<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: u64,
     rows: u64,
     bytes: u64,
 }
 
 impl PartWriter {
     fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        let bytes = bytes_of(&batch);
+        if self.pending_bytes.saturating_add(bytes) > PENDING_BYTES {
+            self.flush()?;
+        }
         self.rows = self.rows.saturating_add(to_u64(batch.num_rows()));
-        self.bytes = self.bytes.saturating_add(bytes_of(&batch));
+        self.bytes = self.bytes.saturating_add(bytes);
         self.pending_rows += batch.num_rows();
+        self.pending_bytes = self.pending_bytes.saturating_add(bytes);
         self.pending.push_back(batch);
         if self.pending_rows >= PENDING { self.flush() } else { Ok(()) }
     }
@@ -401,7 +425,7 @@ impl PartWriter {
         };
         let batch = concat_batches(schema, &self.pending, failed)?;
         self.pending.clear();
-        self.pending_rows = 0;
+        (self.pending_rows, self.pending_bytes) = (0, 0);
         writer.write(&batch)
     }
 

@@ -60,7 +60,7 @@ pub struct MergeOptions {
     /// No retry starts after this time.
     pub retry_timeout: Duration,
     /// Bytes that the source may take before it goes to a temporary file, and that keys in memory may take before
-    /// both sides of the join do.
+    /// both sides of the join do. Keys may take 64 KiB in any case: files of a few rows cost more than they save.
     pub memory_limit: u64,
     /// Whether the source is in memory anyway, so that it need not go to a file.
     pub source_in_memory: bool,

@@ -1,13 +1,15 @@
 //! What is written: rows that match with the values of the source, and rows that only the source has.
 //!
 //! Rows that match are read in an order that is not the source's. From memory they are picked; from a file they
-//! are first divided into runs of that order, each small enough to be sorted in memory.
+//! are first divided into runs of that order, each small enough to be sorted in memory. They are given in pieces of a
+//! few bytes, so that no array is longer than 32-bit offsets reach.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array};
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
@@ -18,99 +20,71 @@ use pennon_core::{Error, Result, RowAddress};
 use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered, to_u64};
-use crate::batches::{concat_batches, interleave_batches};
+use crate::batches::{interleave_batches, row_bytes, rows_within};
 use crate::ops::spill::{Spilled, Writer};
 use crate::write::members::complete;
 
 /// Runs of an order, at most: each has an open file.
 const RUNS: u64 = 64;
+/// Bytes of a piece: an eighth of what may be held within these bounds, far below what 32-bit offsets reach.
+const PIECE_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
 
 /// Rows of the source in some order.
-pub(super) enum Ordered {
+pub(super) struct Ordered {
+    rows: Remaining,
+    schema: SchemaRef,
+    /// Bytes that are put together at once, about.
+    pub(super) piece_bytes: u64,
+}
+
+/// The rows that were not given yet.
+enum Remaining {
     Memory { source: Arc<MergeSource>, order: Vec<u64>, next: usize },
-    Runs { runs: std::vec::IntoIter<Spilled>, current: Option<(RecordBatch, usize)>, schema: SchemaRef },
+    Runs { runs: std::vec::IntoIter<Spilled>, current: Option<Run> },
 }
 
 impl Ordered {
     /// The rows with these numbers. Of a file, about `limit` bytes are held at a time.
     pub(super) fn new(source: &Arc<MergeSource>, order: Vec<u64>, limit: u64) -> Result<Self> {
-        if !source.is_spilled() {
-            return Ok(Self::Memory { source: Arc::clone(source), order, next: 0 });
-        }
-        let rows = to_u64(order.len());
-        let width = source.bytes / source.rows.max(1) + 1;
-        let run_rows = (limit / 2 / width).max(rows.div_ceil(RUNS)).max(1);
-        let mut runs: Vec<Option<Writer>> = (0..rows.div_ceil(run_rows)).map(|_| None).collect();
-        let mut ranks: Vec<(u64, u64)> = order.into_iter().zip(0..).collect();
-        ranks.sort_unstable();
-        let schema = with_rank(&source.schema);
-        let mut ranks = ranks.as_slice();
-        for numbered in source.batches()? {
-            let (first, batch) = numbered?;
-            let end = first + to_u64(batch.num_rows());
-            let (in_batch, rest) = ranks.split_at(ranks.partition_point(|(row, _)| *row < end));
-            ranks = rest;
-            let mut in_batch: Vec<(u64, u64)> =
-                in_batch.iter().map(|(row, rank)| (*rank, row - first)).collect();
-            in_batch.sort_unstable();
-            for run in in_batch.chunk_by(|a, b| a.0 / run_rows == b.0 / run_rows) {
-                let rows = run.iter().map(|(_, row)| u32::try_from(*row).unwrap_or(u32::MAX));
-                let part = take_record_batch(&batch, &UInt32Array::from_iter_values(rows)).map_err(failed)?;
-                let mut columns = part.columns().to_vec();
-                columns.push(Arc::new(UInt64Array::from_iter_values(run.iter().map(|(rank, _)| *rank))));
-                let part = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
-                let at = run.first().and_then(|(rank, _)| usize::try_from(rank / run_rows).ok());
-                let slot = at.and_then(|at| runs.get_mut(at));
-                let slot = slot.ok_or_else(|| Error::internal("a row of an unknown run"))?;
-                let writer = match slot {
-                    Some(writer) => writer,
-                    None => slot.insert(Writer::new(&schema)?),
-                };
-                writer.write(&part)?;
-            }
-        }
-        let runs = runs.into_iter().flatten().map(Writer::finish).collect::<Result<Vec<_>>>()?;
-        Ok(Self::Runs { runs: runs.into_iter(), current: None, schema })
+        let piece_bytes = (limit / 8).clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        let rows = if source.is_spilled() {
+            let runs = divided(source, order, limit, piece_bytes)?;
+            Remaining::Runs { runs: runs.into_iter(), current: None }
+        } else {
+            Remaining::Memory { source: Arc::clone(source), order, next: 0 }
+        };
+        Ok(Self { rows, schema: Arc::clone(&source.schema), piece_bytes })
     }
 
-    /// The next so many rows.
-    pub(super) fn next_rows(&mut self, rows: usize) -> Result<RecordBatch> {
-        match self {
-            Self::Memory { source, order, next } => {
-                let end = next.saturating_add(rows);
+    /// The first of the next rows: as many as make a piece, but at least one if there are any.
+    pub(super) fn next_rows(&mut self, most: usize) -> Result<RecordBatch> {
+        match &mut self.rows {
+            Remaining::Memory { source, order, next } => {
+                let end = next.saturating_add(most);
                 let wanted = order.get(*next..end).ok_or_else(ran_out)?;
-                *next = end;
-                pick(source, wanted)
+                let piece = pick(source, wanted, self.piece_bytes)?;
+                *next += piece.num_rows();
+                Ok(piece)
             }
-            Self::Runs { runs, current, schema } => {
-                let (mut parts, mut left) = (Vec::new(), rows);
-                while left > 0 {
-                    let (run, at) = match current.take() {
-                        Some(current) => current,
-                        None => (in_order(&runs.next().ok_or_else(ran_out)?, schema)?, 0),
-                    };
-                    let count = left.min(run.num_rows() - at);
-                    parts.push(run.slice(at, count));
-                    left -= count;
-                    if at + count < run.num_rows() {
-                        *current = Some((run, at + count));
-                    }
-                }
-                concat_batches(schema, &parts, failed)
+            Remaining::Runs { .. } if most == 0 => Ok(RecordBatch::new_empty(Arc::clone(&self.schema))),
+            Remaining::Runs { runs, current } => {
+                let mut run = match current.take() {
+                    Some(run) => run,
+                    None => Run::read(&runs.next().ok_or_else(ran_out)?)?,
+                };
+                let piece = run.next_rows(most, self.piece_bytes)?;
+                *current = Some(run).filter(|run| run.next < run.order.len());
+                Ok(piece)
             }
         }
     }
 }
 
-/// Rows of a source in memory.
-pub(super) fn pick(source: &MergeSource, rows: &[u64]) -> Result<RecordBatch> {
+/// The first of some rows of a source in memory, as many as make a piece.
+pub(super) fn pick(source: &MergeSource, rows: &[u64], piece_bytes: u64) -> Result<RecordBatch> {
     let batches = source.in_memory();
-    if let [(range, batch)] = batches.as_slice() {
-        if rows.iter().any(|row| !range.contains(row)) {
-            return Err(ran_out());
-        }
-        let rows = UInt64Array::from_iter_values(rows.iter().map(|row| row - range.start));
-        return take_record_batch(batch, &rows).map_err(failed);
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
     }
     let mut positions = Vec::with_capacity(rows.len());
     for row in rows {
@@ -119,22 +93,100 @@ pub(super) fn pick(source: &MergeSource, rows: &[u64]) -> Result<RecordBatch> {
         positions.push((at, usize::try_from(row - range.start).map_err(|_| ran_out())?));
     }
     let batches: Vec<&RecordBatch> = batches.iter().map(|(_, batch)| *batch).collect();
-    if batches.is_empty() {
-        return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
-    }
-    interleave_batches(&batches, &positions, failed)
+    piece(&batches, &positions, piece_bytes)
 }
 
-/// A run, sorted by its last column.
-fn in_order(run: &Spilled, schema: &SchemaRef) -> Result<RecordBatch> {
-    let batches = run.read()?.collect::<Result<Vec<_>>>()?;
-    let all = concat_batches(schema, &batches, failed)?;
-    let ranks = all.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    let ranks = ranks.ok_or_else(|| Error::internal("a run without an order"))?;
-    let mut rows: Vec<(u64, u32)> = ranks.values().iter().copied().zip(0..).collect();
-    rows.sort_unstable();
-    let rows = UInt32Array::from_iter_values(rows.into_iter().map(|(_, row)| row));
-    take_record_batch(&all, &rows).map_err(failed)
+/// The first of some rows, by the numbers of their batches and their own there, as many as make a piece.
+fn piece(batches: &[&RecordBatch], positions: &[(usize, usize)], piece_bytes: u64) -> Result<RecordBatch> {
+    let size = |(batch, row): &(usize, usize)| batches.get(*batch).map_or(0, |batch| row_bytes(batch, *row));
+    let rows = rows_within(piece_bytes, positions.iter().map(size));
+    let positions = positions.get(..rows).unwrap_or_default();
+    if let [batch] = batches {
+        let rows = UInt64Array::from_iter_values(positions.iter().map(|(_, row)| to_u64(*row)));
+        return take_record_batch(batch, &rows).map_err(failed);
+    }
+    interleave_batches(batches, positions, failed)
+}
+
+/// Divides the rows with these numbers into runs: files of rows that follow each other in this order.
+fn divided(source: &MergeSource, order: Vec<u64>, limit: u64, piece_bytes: u64) -> Result<Vec<Spilled>> {
+    let rows = to_u64(order.len());
+    let width = source.bytes / source.rows.max(1) + 1;
+    let run_rows = (limit / 2 / width).max(rows.div_ceil(RUNS)).max(1);
+    let mut runs: Vec<Option<Writer>> = (0..rows.div_ceil(run_rows)).map(|_| None).collect();
+    let mut ranks: Vec<(u64, u64)> = order.into_iter().zip(0..).collect();
+    ranks.sort_unstable();
+    let schema = with_rank(&source.schema);
+    let mut ranks = ranks.as_slice();
+    for numbered in source.batches()? {
+        let (first, batch) = numbered?;
+        let end = first + to_u64(batch.num_rows());
+        let (in_batch, rest) = ranks.split_at(ranks.partition_point(|(row, _)| *row < end));
+        ranks = rest;
+        let row = |number: u64| usize::try_from(number - first).map_err(|_| ran_out());
+        let in_batch = in_batch.iter().map(|(number, rank)| Ok((*rank, row(*number)?)));
+        let mut in_batch = in_batch.collect::<Result<Vec<(u64, usize)>>>()?;
+        in_batch.sort_unstable();
+        for mut run in in_batch.chunk_by(|a, b| a.0 / run_rows == b.0 / run_rows) {
+            let at = run.first().and_then(|(rank, _)| usize::try_from(rank / run_rows).ok());
+            let slot = at.and_then(|at| runs.get_mut(at));
+            let slot = slot.ok_or_else(|| Error::internal("a row of an unknown run"))?;
+            let writer = match slot {
+                Some(writer) => writer,
+                None => slot.insert(Writer::new(&schema)?),
+            };
+            // A row of the source may be wanted many times.
+            while !run.is_empty() {
+                let sizes = run.iter().map(|(_, row)| row_bytes(&batch, *row));
+                let (part, later) = run.split_at(rows_within(piece_bytes, sizes));
+                writer.write(&ranked(&batch, part, &schema)?)?;
+                run = later;
+            }
+        }
+    }
+    runs.into_iter().flatten().map(Writer::finish).collect()
+}
+
+/// Rows of a batch with their ranks.
+fn ranked(batch: &RecordBatch, rows: &[(u64, usize)], schema: &SchemaRef) -> Result<RecordBatch> {
+    let positions = UInt64Array::from_iter_values(rows.iter().map(|(_, row)| to_u64(*row)));
+    let mut columns = take_record_batch(batch, &positions).map_err(failed)?.columns().to_vec();
+    columns.push(Arc::new(UInt64Array::from_iter_values(rows.iter().map(|(rank, _)| *rank))));
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(failed)
+}
+
+/// A run in memory.
+struct Run {
+    batches: Vec<RecordBatch>,
+    /// Batches and rows, by rank.
+    order: Vec<(usize, usize)>,
+    next: usize,
+}
+
+impl Run {
+    fn read(run: &Spilled) -> Result<Self> {
+        let (mut batches, mut order) = (Vec::new(), Vec::new());
+        for batch in run.read()? {
+            let mut batch = batch?;
+            let last = batch.num_columns().saturating_sub(1);
+            let ranks = batch.columns().get(last).and_then(|column| column.as_primitive_opt::<UInt64Type>());
+            let ranks = ranks.ok_or_else(|| Error::internal("a run without an order"))?;
+            let at = batches.len();
+            order.extend(ranks.values().iter().zip(0..).map(|(rank, row)| (*rank, (at, row))));
+            batch.remove_column(last);
+            batches.push(batch);
+        }
+        order.sort_unstable();
+        Ok(Self { batches, order: order.into_iter().map(|(_, position)| position).collect(), next: 0 })
+    }
+
+    fn next_rows(&mut self, most: usize, piece_bytes: u64) -> Result<RecordBatch> {
+        let rest = self.order.get(self.next..).unwrap_or_default();
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        let piece = piece(&batches, rest.get(..most).unwrap_or(rest), piece_bytes)?;
+        self.next += piece.num_rows();
+        Ok(piece)
+    }
 }
 
 fn with_rank(schema: &SchemaRef) -> SchemaRef {
@@ -154,9 +206,12 @@ pub(super) struct Replacement {
 }
 
 impl Replacement {
-    /// The rows as they are written, from their addresses and the columns that the source has not, or not all of.
+    /// The first of the rows as they are written, a piece of them, from their addresses and the columns that the source
+    /// has not, or not all of.
     pub(super) fn apply(&mut self, read: &RecordBatch) -> Result<RecordBatch> {
-        let addresses = column(read, "_rowaddr")?;
+        let given = self.source.next_rows(read.num_rows())?;
+        let read = read.slice(0, given.num_rows());
+        let addresses = column(&read, "_rowaddr")?;
         let addresses = addresses
             .as_primitive_opt::<UInt64Type>()
             .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
@@ -167,8 +222,7 @@ impl Replacement {
             return Err(Error::internal("rows that match were read in another order"));
         }
         self.next = end;
-        let given = self.source.next_rows(read.num_rows())?;
-        table_rows(&self.schema, &given, Some(read))
+        table_rows(&self.schema, &given, Some(&read))
     }
 }
 

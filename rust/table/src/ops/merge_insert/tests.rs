@@ -18,6 +18,7 @@ use super::rows::{Ordered, pick, unmatched};
 use super::sides::Side;
 use super::source::MergeSource;
 use super::table::Table;
+use crate::batches::row_bytes;
 use crate::expr::Expression;
 use crate::runtime::CancellationToken;
 
@@ -127,26 +128,33 @@ proptest! {
         prop_assert_eq!(found, known);
     }
 
-    /// Rows are given in the requested order, from memory and from a file, in batches of any size.
+    /// Rows are given in the requested order, some of them many times, from memory and from a file, in pieces of a few
+    /// bytes.
     #[test]
     fn sources_are_read_in_any_order(
         values in prop::collection::vec(prop::option::of("[a-z]{0,9}"), 1..60),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         kept in prop::sample::select(vec![0_u64, 1 << 20]),
         held in prop::sample::select(vec![0_u64, 100, 1 << 20]),
+        piece in prop::sample::select(vec![0_u64, 12, 1 << 20]),
         size in 1_usize..9,
     ) {
-        let order: BTreeSet<u64> = picks.iter().map(|at| at.index(values.len()) as u64).collect();
-        let mut order: Vec<u64> = order.into_iter().collect();
-        order.sort_by_key(|row| row.wrapping_mul(7919) % 61);
+        let order: Vec<u64> = picks.iter().map(|at| at.index(values.len()) as u64).collect();
         let source = Arc::new(texts(&values, kept));
         prop_assert_eq!(source.is_spilled(), kept == 0);
         let mut ordered = Ordered::new(&source, order.clone(), held).unwrap();
-        let mut found = Vec::new();
-        for rows in order.chunks(size) {
-            let batch = ordered.next_rows(rows.len()).unwrap();
+        ordered.piece_bytes = piece;
+        let mut found: Vec<Option<String>> = Vec::new();
+        while found.len() < order.len() {
+            let most = size.min(order.len() - found.len());
+            let batch = ordered.next_rows(most).unwrap();
+            let rows = batch.num_rows();
+            prop_assert!((1..=most).contains(&rows));
+            let bytes: u64 = (0..rows).map(|row| row_bytes(&batch, row)).sum();
+            prop_assert!(rows == 1 || bytes <= piece, "{} rows of {} bytes", rows, bytes);
             found.extend(batch.column(0).as_string::<i32>().iter().map(|v| v.map(str::to_owned)));
         }
+        prop_assert_eq!(ordered.next_rows(0).unwrap().num_rows(), 0);
         let expected: Vec<_> = order.iter().map(|row| values[usize::try_from(*row).unwrap()].clone()).collect();
         prop_assert_eq!(found, expected);
         prop_assert!(ordered.next_rows(1).is_err());
@@ -199,8 +207,8 @@ fn texts(values: &[Option<String>], limit: u64) -> MergeSource {
 #[test]
 fn missing_rows_are_an_error() {
     let source = texts(&[Some("a".to_owned())], 100);
-    assert_eq!(pick(&source, &[0]).unwrap().num_rows(), 1);
-    assert_eq!(pick(&source, &[1]).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(pick(&source, &[0], 0).unwrap().num_rows(), 1);
+    assert_eq!(pick(&source, &[1], 0).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(texts(&[], 0).rows, 0);
 }
 
