@@ -29,6 +29,8 @@ PROTOCOLS = (
     *["__arrow_c_schema__", "__arrow_c_stream__", "__call__", "__contains__", "__enter__", "__getitem__"],
     *["__iter__", "__len__", "__next__"],
 )
+# Names of the package that its `__getattr__` finds, which `dir` does not list.
+LAZY = ("DescribeTableRequest", "LanceNamespace")
 # Members that come with the kind of a class.
 GENERAL = ("builtins", "enum", "typing")
 
@@ -92,7 +94,7 @@ def theirs() -> tuple[Names, dict[str, Any]]:
                     add(f"{path}.{name}", member, is_member=True)
 
     for place, module in found.items():
-        listed = set(getattr(module, "__all__", ()))
+        listed = {*getattr(module, "__all__", ()), *(() if place else LAZY)}
         public = dict(inspect.getmembers(module)) | {name: getattr(module, name) for name in listed}
         for name, value in sorted(public.items()):
             if is_public(name, value, listed):

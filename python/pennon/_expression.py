@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -28,10 +28,14 @@ class Batches(Iterator[pa.RecordBatch]):
     """Batches with these columns."""
 
     schema: pa.Schema
-    source: Iterator[pa.RecordBatch]
+    source: Generator[pa.RecordBatch, None, None]
 
     def __next__(self) -> pa.RecordBatch:
         return next(self.source)
+
+    def close(self) -> None:
+        """End the scan: there are no more batches."""
+        self.source.close()
 
 
 def filtered(batches: Iterable[pa.RecordBatch], expression: pc.Expression) -> Iterator[pa.RecordBatch]:

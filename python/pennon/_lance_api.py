@@ -17,11 +17,13 @@ import pyarrow.dataset
 from pennon._compatibility import ExplainsAbsence
 from pennon._methods.commits import CommitMethods
 from pennon._options import deprecated, ignored, strings
+from pennon._table import scans
 from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from pennon._protocols import Table
     from pennon.types import WriteMode
 
 BuilderT = TypeVar("BuilderT", bound="BuilderApi")
@@ -29,6 +31,8 @@ BuilderT = TypeVar("BuilderT", bound="BuilderApi")
 
 class BuilderApi(ExplainsAbsence):
     """Options of `ScannerBuilder` without effect on the result."""
+
+    _dataset: Table
 
     def io_buffer_size(self: BuilderT, io_buffer_size: int | None) -> BuilderT:
         """Accepted, without effect: the core decides how many bytes it reads ahead.
@@ -76,6 +80,8 @@ class BuilderApi(ExplainsAbsence):
         ------
         pennon.InvalidInputError
             The value is neither a bool nor a list of names.
+        pennon.NotFoundError
+            There is no such column.
 
         Examples
         --------
@@ -91,6 +97,8 @@ class BuilderApi(ExplainsAbsence):
             raise InvalidInputError(
                 f"late_materialization must be a bool or a list of strings, got {late_materialization!r}"
             )
+        if names:
+            scans.check_columns(self._dataset._native, "late_materialization", names)
         ignored(late_materialization=late_materialization)
         return self
 

@@ -81,7 +81,7 @@ class LanceScanner(ScannerApi):
         return self._dataset.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch. The iterator has a `schema`.
+        """The rows, batch by batch. The iterator has a `schema`, and `close()` ends the read.
 
         Examples
         --------

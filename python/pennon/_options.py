@@ -122,7 +122,18 @@ def checked_text(name: str, value: Any) -> str:
     """A text. Raises `InvalidTypeError` for anything else."""
     if not isinstance(value, str):
         raise InvalidTypeError(f"{name} must be text, found {_found(value)}")
-    return value
+    return unicode(name, value)
+
+
+def unicode(name: str, text: str) -> str:
+    """A text that UTF-8 can represent. Raises `InvalidInputError` for another, as names of files may be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # What an address has in full may be a secret.
+        found = text[error.start : error.end]
+        raise InvalidInputError(f"{name} must be text in UTF-8, found {found!r} at {error.start}") from None
+    return text
 
 
 def checked_names(name: str, value: Any) -> list[str]:
@@ -205,8 +216,8 @@ def located(path: str, version: object = None) -> Iterator[None]:
 
 
 def location(path: str | os.PathLike[str], name: str = "uri") -> str:
-    """A path or URI as text. Raises `InvalidTypeError` for anything else, bytes too."""
+    """A path or URI as text. Raises `InvalidTypeError` for anything else, bytes too, and as `unicode`."""
     found = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(found, str):
         raise InvalidTypeError(f"{name} must be text or a path, found {_found(found)}")
-    return found
+    return unicode(name, found)

@@ -389,6 +389,8 @@ class LanceFragment(FragmentColumns):
     ) -> Iterator[pa.RecordBatch]:
         """The rows of this fragment, batch by batch; options as in `scanner`.
 
+        The iterator has a `schema`, and `close()` ends the read.
+
         Examples
         --------
         >>> import pennon

@@ -16,10 +16,9 @@ from pennon._compaction import (
     option_parts,
 )
 from pennon._compatibility import ExplainsAbsence
-from pennon._options import ignored, refuse_unknown
+from pennon._options import checked_names, checked_number, ignored, refuse_unknown
 from pennon._progress import ProgressLike, Reporter
 from pennon._table.indices import staged
-from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon._protocols import Handle
@@ -176,6 +175,8 @@ class DatasetOptimizer(ExplainsAbsence):
 
         Raises
         ------
+        pennon.InvalidInputError
+            A number is negative, or the names are not a list of texts.
         pennon.NotFoundError
             No index has a name of these.
         pennon.CommitConflictError
@@ -193,12 +194,11 @@ class DatasetOptimizer(ExplainsAbsence):
         """
         progress_callback = kwargs.pop("progress_callback", None)
         ignored(**kwargs)
-        if num_indices_to_merge is not None and num_indices_to_merge < 0:
-            raise InvalidInputError(f"num_indices_to_merge is {num_indices_to_merge}, expected 0 or more")
+        names = None if index_names is None else checked_names("index_names", index_names)
+        merged = num_indices_to_merge
+        merged = None if merged is None else checked_number("num_indices_to_merge", merged)
         with staged(progress_callback) as stages:
-            self._dataset._native = _native.optimize_indices(
-                self._dataset._native, index_names, num_indices_to_merge, retrain, stages
-            )
+            self._dataset._native = _native.optimize_indices(self._dataset._native, names, merged, retrain, stages)
 
     def compact_files(
         self,

@@ -147,7 +147,7 @@ class ScannerBuilder(BuilderApi):
         >>> [batch.num_rows for batch in scan.to_batches()]
         [4, 2]
         """
-        most = 2**32 - 1
+        most = scans.MOST_BATCH_ROWS
         given = None if batch_size is None else checked_number("batch_size", batch_size, 1, most)
         self._request["batch_size"] = given
         return self
@@ -296,7 +296,7 @@ class ScannerBuilder(BuilderApi):
         return self
 
     def fast_search(self, flag: bool | None) -> ScannerBuilder:
-        """Whether fragments that no index covers are passed over, where indices answer the filter.
+        """Whether fragments that no index covers are passed over, where indices answer the filter or a search.
 
         Examples
         --------
@@ -487,7 +487,8 @@ class ScannerBuilder(BuilderApi):
         Raises
         ------
         pennon.InvalidInputError
-            Unknown or repeated columns, a filter that does not parse or is not boolean.
+            Unknown or repeated columns, a filter that does not parse or is not boolean, a search for the nearest
+            vectors of some fragments without `prefilter`.
 
         Examples
         --------
@@ -501,6 +502,8 @@ class ScannerBuilder(BuilderApi):
         """
         dataset, request = self._dataset, self._request
         if nearest := request["nearest"]:
+            if request["fragments"] is not None and not self._prefilter:
+                raise InvalidInputError("A search for the nearest vectors of some fragments needs prefilter=True")
             apart = {"prefilter": self._prefilter, "disable_scoring_autoprojection": self._without_distance}
             request = cast("_native.ScanRequest", {**request, "nearest": {**nearest, **apart}})
         plan = scans.plan(
@@ -527,8 +530,6 @@ def scan(dataset: Table, options: ScanOptions, *, with_defaults: bool = True) ->
     builder = ScannerBuilder(dataset) if with_defaults else ScannerBuilder._without_defaults(dataset)
     builder.with_fragments(options.get("fragments"))
     if (nearest := options.get("nearest")) is not None:
-        if options.get("fragments") is not None:
-            raise InvalidInputError("nearest is not supported for a scan of some fragments")
         builder.nearest(**options_of(nearest))
     apart = {*_NOT_OFFERED, "fragments", "nearest"}
     return builder.apply_defaults(

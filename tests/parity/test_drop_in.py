@@ -375,6 +375,7 @@ def test_what_is_no_batch_is_refused(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.filterwarnings("ignore:The option 'late_materialization'")
 def test_late_materialization_is_checked(tmp_path: Path) -> None:
     tables = {library: library.write_dataset(NUMBERS, tmp_path / library.__name__) for library in LIBRARIES}
     for wrong in (123, "a"):
@@ -383,6 +384,14 @@ def test_late_materialization_is_checked(tmp_path: Path) -> None:
             ValueError,
             "late_materialization must be a bool or a list of strings",
         )
+    for names in (["no_such"], ["a", "no_such"]):
+        refused(
+            lambda library: tables[library].scanner(late_materialization=names),  # noqa: B023
+            RuntimeError,
+            "no_such",
+        )
+    for known in ([], ["a"], ["a", "a"], ["_rowid"]):
+        assert tables[pennon].to_table(late_materialization=known) == NUMBERS
 
 
 def test_the_environment_names_the_size_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

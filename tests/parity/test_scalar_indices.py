@@ -6,6 +6,7 @@ import os
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -125,6 +126,30 @@ def test_errors_are_caught_as_those_of_the_reference(uri: str) -> None:
             with pytest.raises(expected):
                 call(library)
     assert pennon.dataset(uri).version == table.version
+
+
+def test_a_uuid_is_of_one_index(uri: str) -> None:
+    """Where pylance writes over the files of the first one."""
+    uuid = "12345678-1234-1234-1234-123456789abc"
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(40), pa.float32()), 4)
+    table = pennon.write_dataset(pa.table({"i": range(10), "s": ["a"] * 10, "v": vectors}), uri)
+    table.create_scalar_index("i", "BTREE", index_uuid=uuid)
+    files = sorted(Path(uri).glob("_indices/*/*"))
+    calls: list[Callable[[], Any]] = [
+        lambda: table.create_scalar_index("s", "BTREE", index_uuid=uuid),
+        lambda: table.create_scalar_index("s", "ZONEMAP", index_uuid=uuid, train=False),
+        lambda: table.create_index_uncommitted("s", "BITMAP", name="s", fragment_ids=[0], index_uuid=uuid),
+        lambda: table.create_index("v", "IVF_FLAT", num_partitions=1, index_uuid=uuid),
+    ]
+    for call in calls:
+        with pytest.raises(pennon.AlreadyExistsError, match=f"The index 'i_idx' has the uuid {uuid}"):
+            call()
+    assert sorted(Path(uri).glob("_indices/*/*")) == files
+    assert table.count_rows("i = 3") == 1
+    table.drop_index("i_idx")
+    with pytest.raises(pennon.AlreadyExistsError, match=f"there are files in .*_indices/{uuid}"):
+        calls[0]()
+    assert table.list_indices() == []
 
 
 @pytest.mark.parametrize("kind", EVERY)

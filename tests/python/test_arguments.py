@@ -15,6 +15,7 @@ from pennon.bitmap import Bitmap
 from pennon.errors import PositionError
 from pennon.file import LanceFileSession, LanceFileWriter
 from pennon.fragment import write_fragments
+from pennon.indices import IndexConfig
 
 DATA = pa.table({"i": [1, 2, 3]})
 WHOLE, VERSION = "must be a whole number, found", r"must be an int, a tag \(str\) or a tuple of branch and version"
@@ -57,6 +58,24 @@ TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "update to a number": (lambda t: t.update({"i": 5}), f"updates {STRINGS} 'i': int"),
     "drop_columns": (lambda t: t.drop_columns("i"), "columns must be a list of texts, found str 'i'"),
     "alter_columns": (lambda t: t.alter_columns(5), "An alteration must be a dict .*, found 5"),
+    "drop_index": (lambda t: t.drop_index(None), "name must be text, found NoneType None"),
+    "prewarm_index": (lambda t: t.prewarm_index(None), "name must be text, found NoneType None"),
+    "optimize_indices": (
+        lambda t: t.optimize.optimize_indices(index_names="i_idx"),
+        "index_names must be a list of texts, found str 'i_idx'",
+    ),
+    "update_field_metadata": (
+        lambda t: t.update_field_metadata({0: {"a": "b"}}),
+        "a path of field_updates must be text, found int 0",
+    ),
+    "update_field_metadata values": (
+        lambda t: t.update_field_metadata({"i": {"a": 1}}),
+        rf"field_updates\['i'\] {STRINGS} 'a': int",
+    ),
+    "update_field_metadata None": (
+        lambda t: t.update_field_metadata(None),
+        "field_updates must be a dict of dicts by path of a field, found None",
+    ),
     "create_scalar_index": (lambda t: t.create_scalar_index(5, "BTREE"), "column must be text, found int 5"),
     "older_than": (lambda t: t.cleanup_old_versions(5), "older_than must be a timedelta, found 5"),
     "get_fragment": (lambda t: t.get_fragment("a"), f"fragment_id {WHOLE} str 'a'"),
@@ -126,6 +145,17 @@ VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "sample too many": (lambda t: t.sample(100), "num_rows is 100, but the table has 3 rows"),
     "retain_versions": (lambda t: t.cleanup_old_versions(retain_versions=-1), f"retain_versions {NEGATIVE}"),
     "get_fragment": (lambda t: t.get_fragment(-1), f"fragment_id {NEGATIVE}"),
+    "num_indices_to_merge": (
+        lambda t: t.optimize.optimize_indices(num_indices_to_merge=2**70),
+        f"num_indices_to_merge must be between 0 and .*, got {2**70}",
+    ),
+    "rows_per_zone": (
+        lambda t: t.create_scalar_index("i", IndexConfig("ZONEMAP", {"rows_per_zone": 2**40})),
+        f"The parameter 'rows_per_zone' is {2**40}, expected a whole number from 1 to 4294967295",
+    ),
+    "dataset": (lambda t: pennon.dataset("a\udcc3"), r"uri must be text in UTF-8, found '\\udcc3' at 1"),
+    "drop_index": (lambda t: t.drop_index("\udcc3"), "name must be text in UTF-8"),
+    "update_config": (lambda t: t.update_config({"a": "\udcc3"}), "values must be text in UTF-8"),
     "asof": (lambda t: pennon.dataset(t.uri, asof="xyz"), "Failed to parse timestamp string xyz: .* 'xyz'"),
 }
 # Numbers for which pylance raises an `OverflowError`.
@@ -136,6 +166,10 @@ TOO_SMALL: dict[str, tuple[Callable[[Any], Any], str]] = {
     "update": (lambda t: t.update({"i": "i"}, conflict_retries=-1), f"conflict_retries {NEGATIVE}"),
     "delete": (lambda t: t.delete("i = 1", conflict_retries=-1), f"conflict_retries {NEGATIVE}"),
     "merge": (lambda t: t.merge_insert("i").conflict_retries(-1), "conflict_retries is -1, expected at least 0"),
+    "optimize_indices": (
+        lambda t: t.optimize.optimize_indices(num_indices_to_merge=-1),
+        f"num_indices_to_merge {NEGATIVE}",
+    ),
     "compact_files": (
         lambda t: t.optimize.compact_files(target_rows_per_fragment=-1),
         f"target_rows_per_fragment {NEGATIVE}",

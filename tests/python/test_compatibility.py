@@ -45,6 +45,7 @@ def test_what_it_covers() -> None:
         "LanceDataset.filter": "same",
         "LanceDataset.take_rows": "ours",
         "LanceDataset.to_table": "differs",
+        "LanceNamespace": "absent",
         "LanceOperation.Append": "same",
         "dataset.LanceDataset": "same",
         "dataset.Version": "same",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+from typing import Any
+
 import numpy as np
 import pennon
 import pyarrow as pa
@@ -79,6 +84,53 @@ def test_batches(table: pennon.LanceDataset) -> None:
     for batch_size in (0, -1):
         with pytest.raises(pennon.InvalidInputError, match=f"must be between 1 and 4294967295, got {batch_size}"):
             table.to_table(batch_size=batch_size)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"filter": "id > 1"}, {"order_by": ["text"]}, {"filter": pc.field("id").cast(pa.float32()) > 1.5}],
+    ids=str,
+)
+@pytest.mark.parametrize("begun", [0, 1, 2])
+def test_batches_are_closed(table: pennon.LanceDataset, options: dict[str, Any], begun: int) -> None:
+    reads = [
+        table.to_batches(batch_size=2, **options),
+        table.scanner(batch_size=2, **options).to_batches(),
+        table.get_fragments()[1].to_batches(batch_size=2, **options),
+    ]
+    for batches in reads:
+        with contextlib.closing(batches):  # type: ignore[type-var]
+            for _ in range(begun):
+                assert next(batches).num_rows > 0
+        assert list(batches) == []
+        with pytest.raises(StopIteration):
+            next(batches)
+        batches.close()  # type: ignore[attr-defined]
+        assert batches.schema == table.schema  # type: ignore[attr-defined]
+
+
+def test_batches_are_closed_after_the_last_one_and_by_forks(table: pennon.LanceDataset) -> None:
+    batches = table.to_batches()
+    rows = sum(batch.num_rows for batch in batches)
+    batches.close()  # type: ignore[attr-defined]
+    assert rows == table.count_rows()
+    batches = table.to_batches(batch_size=2)
+    assert next(batches).num_rows == 2
+    if (child := os.fork()) == 0:
+        batches.close()  # type: ignore[attr-defined]
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sum(batch.num_rows for batch in batches) == rows - 2
+
+
+@pytest.mark.parametrize("rows", ["abc", "0", "-3", "1.5", str(2**32)])
+def test_the_environment_has_a_wrong_size_of_batches(
+    table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch, rows: str
+) -> None:
+    monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", rows)
+    expected = f"LANCE_DEFAULT_BATCH_SIZE is '{rows}', expected a whole number from 1 to 4294967295"
+    with pytest.raises(pennon.InvalidInputError, match=re.escape(expected)):
+        table.to_table()
 
 
 def test_unordered(table: pennon.LanceDataset) -> None:

@@ -188,6 +188,8 @@ class CommitMethods(TableMethods):
         ------
         pennon.InvalidInputError
             There is no such field.
+        pennon.InvalidTypeError
+            The paths or the values are not texts.
 
         Examples
         --------
@@ -197,5 +199,4 @@ class CommitMethods(TableMethods):
         >>> table.schema.field("a").metadata
         {b'unit': b'mm'}
         """
-        updates = {path: commits.updates(values) for path, values in field_updates.items()}
-        self._native.update_field_metadata(updates, replace)
+        self._native.update_field_metadata(commits.field_updates(field_updates), replace)

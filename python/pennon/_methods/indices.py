@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import _native
 from pennon._methods.base import TableMethods
-from pennon._options import ignored
+from pennon._options import checked_text, ignored
 from pennon._table.indices import entries_of, request, single_column, staged
 from pennon.errors import InvalidInputError
 from pennon.indices import (
@@ -87,7 +87,7 @@ class IndexMethods(TableMethods):
         pennon.NotFoundError
             There is no such column. It is also a `KeyError`.
         pennon.AlreadyExistsError
-            The name is taken. It is also a `RuntimeError`.
+            The name or the uuid is taken. It is also a `RuntimeError`.
         pennon.SchemaMismatchError
             The kind cannot have values of this type. It is also a `TypeError`.
         pennon.UnsupportedError
@@ -439,7 +439,7 @@ class IndexMethods(TableMethods):
         >>> table.has_index
         False
         """
-        self._native = _native.drop_index(self._native, name)
+        self._native = _native.drop_index(self._native, checked_text("name", name))
 
     @property
     def has_index(self) -> bool:
@@ -572,4 +572,4 @@ class IndexMethods(TableMethods):
         >>> table.prewarm_index("a_idx")
         """
         ignored(with_position=with_position or None, index_segments=index_segments)
-        _native.prewarm_index(self._native, name)
+        _native.prewarm_index(self._native, checked_text("name", name))

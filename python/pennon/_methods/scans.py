@@ -76,7 +76,7 @@ class ScanMethods(TableMethods):
         scan_in_order
             Whether rows are returned in the order of the table; true by default.
         fragments
-            Only rows of these fragments.
+            Only rows of these fragments; together with `nearest` this needs `prefilter`.
         with_row_id, with_row_address
             Whether `_rowid`, `_rowaddr` are added at the end.
         include_deleted_rows
@@ -84,9 +84,13 @@ class ScanMethods(TableMethods):
         use_stats
             Whether rows that cannot match the filter, according to statistics and lineage, are skipped; true by
             default.
-        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, \
-fast_search
-            Accepted, without effect on the result.
+        use_scalar_index
+            Whether indices over values answer the filter; true by default. The result is the same.
+        fast_search
+            Whether rows that no index covers are left out, where indices answer the filter or find the nearest
+            vectors; false by default.
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization
+            Accepted, without effect.
         nearest
             Only the rows whose vectors are nearest to a query, the nearest first, with their `_distance` after the
             columns: a dict with `column`, `q`, and more, which
@@ -255,7 +259,9 @@ fast_search
         strict_indices: bool | None = None,
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the rows batch by batch; options as in `scanner`. The iterator has a `schema`.
+        """Read the rows batch by batch; options as in `scanner`.
+
+        The iterator has a `schema`, and `close()` ends the read.
 
         Examples
         --------

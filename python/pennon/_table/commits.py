@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon._options import strings
+from pennon._options import checked_text, strings, unicode
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
@@ -63,9 +63,21 @@ def with_causes(error: TypeError) -> InvalidTypeError:
     return InvalidTypeError(": ".join([str(error), *messages]))
 
 
-def updates(values: dict[str, str | None]) -> dict[str, str | None]:
+def updates(values: dict[str, str | None], name: str = "values") -> dict[str, str | None]:
     """New values of a map; `None` removes a key."""
     if not isinstance(values, dict):
-        raise InvalidTypeError(f"values must be a dict of strings, found {values!r}")
-    strings({key: "" if value is None else value for key, value in values.items()}, "values")
+        raise InvalidTypeError(f"{name} must be a dict of strings, found {values!r}")
+    found = strings({key: "" if value is None else value for key, value in values.items()}, name)
+    for text in (*found, *found.values()):
+        unicode(name, text)
     return values
+
+
+def field_updates(values: dict[str, dict[str, str | None]]) -> dict[str, dict[str, str | None]]:
+    """New values of the maps of fields by their paths."""
+    if not isinstance(values, dict):
+        raise InvalidTypeError(f"field_updates must be a dict of dicts by path of a field, found {values!r}")
+    return {
+        checked_text("a path of field_updates", path): updates(of_field, f"field_updates[{path!r}]")
+        for path, of_field in values.items()
+    }

@@ -22,6 +22,7 @@ _PARAMETERS: dict[str, dict[str, str]] = {
     "ZONEMAP": {"rows_per_zone": "zone_rows"},
     "BLOOMFILTER": {"number_of_items": "zone_rows", "probability": "probability"},
 }
+_MOST_ROWS = 2**32 - 1
 _FULL_TEXT = ("INVERTED", "FTS")
 
 
@@ -78,8 +79,10 @@ def request(
                 raise InvalidInputError(
                     f"The parameter {parameter!r} is {value!r}, expected a number between 0 and 1"
                 )
-        elif not isinstance(value, int) or value < 1:
-            raise InvalidInputError(f"The parameter {parameter!r} is {value!r}, expected a whole number from 1 on")
+        elif not isinstance(value, int) or not 1 <= value <= _MOST_ROWS:
+            raise InvalidInputError(
+                f"The parameter {parameter!r} is {value!r}, expected a whole number from 1 to {_MOST_ROWS}"
+            )
         found[known[parameter]] = value  # type: ignore[literal-required]
     return found
 

@@ -7,7 +7,7 @@ these steps need, and the rows that are left are taken by their addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class ScanPlan:
         return self.request["batch_size"] or _BATCH_ROWS
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the result; the iterator has a `schema`."""
+        """The rows of the result; the iterator has a `schema`, and `close()`."""
         batches = self.scan.batches()
         return batches if self._is_native else Batches(self.schema, self._finished(batches))
 
@@ -92,7 +92,7 @@ class ScanPlan:
         taken = "columns, of rows taken by their addresses" if self.takes else "columns"
         return "\n".join([*lines, f"  {taken}: {', '.join(self.schema.names)}"])
 
-    def _finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _finished(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
         if self.rest is not None:
             batches = filtered(batches, self.rest)
         batches = self._sorted(batches) if self.orderings else self._windowed(batches)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pennon._predicate import split
 from pennon._table.plan import ScanPlan, planned
-from pennon.errors import InvalidTypeError
+from pennon.errors import InvalidInputError, InvalidTypeError, NotFoundError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pennon import _native
     from pennon._protocols import Numbered
     from pennon.types import BlobHandling, ColumnOrdering, Columns, Filter
+
+
+MOST_BATCH_ROWS = 2**32 - 1
 
 
 class ScanOptions(TypedDict, total=False):
@@ -84,14 +87,21 @@ def _is_pair(column: tuple[Any, ...]) -> bool:
 
 
 def new_request() -> _native.ScanRequest:
-    """A scan of all rows and columns, in batches of the size that the environment names for pylance."""
-    batch_size = os.environ.get("LANCE_DEFAULT_BATCH_SIZE", "")
+    """A scan of all rows and columns, in batches of the size that the environment names for pylance.
+
+    Raises `InvalidInputError` for a size that is not a number of rows.
+    """
+    wanted = os.environ.get("LANCE_DEFAULT_BATCH_SIZE") or None
+    if wanted is not None and not (wanted.isdecimal() and 1 <= int(wanted) <= MOST_BATCH_ROWS):
+        raise InvalidInputError(
+            f"LANCE_DEFAULT_BATCH_SIZE is {wanted!r}, expected a whole number from 1 to {MOST_BATCH_ROWS}"
+        )
     return {
         "columns": None,
         "filter": None,
         "limit": None,
         "offset": None,
-        "batch_size": int(batch_size) if batch_size.isdigit() and int(batch_size) else None,
+        "batch_size": None if wanted is None else int(wanted),
         "batch_size_bytes": None,
         "strict_batch_size": False,
         "with_row_id": False,
@@ -107,6 +117,14 @@ def new_request() -> _native.ScanRequest:
         "nearest": None,
         "first": None,
     }
+
+
+def check_columns(table: _native.Dataset, option: str, names: Sequence[str]) -> None:
+    """Refuse names that are not columns. Raises `NotFoundError`."""
+    try:
+        table.scan({**new_request(), "columns": list(dict.fromkeys(names))})
+    except InvalidInputError as error:
+        raise NotFoundError(f"{option}: {error}") from None
 
 
 def plan(

@@ -250,6 +250,11 @@ impl Batches {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets go of the stream in a forked process: what it waits for belongs to threads of the parent.
+    fn forget(&self) {
+        std::mem::forget(std::mem::replace(&mut *self.state(), State::Done));
+    }
+
     fn take(&self) -> PyResult<Option<BatchStream>> {
         if self.pid != process::id() {
             return Err(PyRuntimeError::new_err(
@@ -291,13 +296,25 @@ impl Batches {
         *self.state() = state;
         batch?.map(|batch| batch_to_py(self.schema.bind(py), batch)).transpose()
     }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.pid != process::id() {
+            self.forget();
+            return Ok(());
+        }
+        let Some(stream) = self.take()? else { return Ok(()) };
+        *self.state() = State::Done;
+        run(py, async move {
+            drop(stream);
+            Ok(())
+        })
+    }
 }
 
 impl Drop for Batches {
     fn drop(&mut self) {
         if self.pid != process::id() {
-            // What the stream waits for belongs to threads of the parent.
-            std::mem::forget(std::mem::replace(&mut *self.state(), State::Done));
+            self.forget();
         }
     }
 }

@@ -232,6 +232,11 @@ pub(super) fn complete(
     Ok(built)
 }
 
+/// Where the files of a segment are.
+pub(super) fn directory_of(uuid: Uuid) -> String {
+    format!("_indices/{uuid}")
+}
+
 fn path_of(uuid: Uuid, name: &str) -> String {
-    format!("_indices/{uuid}/{name}")
+    format!("{}/{name}", directory_of(uuid))
 }

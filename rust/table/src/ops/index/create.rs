@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 use tracing::instrument;
 use uuid::Uuid;
 
-use super::build::{self, Build, Built, IndexParameters};
+use super::build::{self, Build, Built, IndexParameters, directory_of};
 use super::kind_of;
 use super::zones::{self, ZoneSource};
 use crate::dataset::Dataset;
@@ -44,14 +44,14 @@ impl Dataset {
     /// Makes an index over the values of a column and moves to the version that has it.
     ///
     /// Errors: `NotFound` for an unknown column; `SchemaMismatch` for values that the kind cannot hold; `Unsupported` for a
-    /// kind that cannot be made; `AlreadyExists` for a name that is taken; those of reading and writing. The table is as
-    /// before then, and the files of the attempt are removed.
+    /// kind that cannot be made; `AlreadyExists` for a name or a uuid that is taken; those of reading and writing. The table
+    /// is as before then, and the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn create_index(&mut self, new: NewIndex) -> Result<()> {
         let (field, name, replaced) = self.check_new(&new).await?;
         let fragments: Vec<FragmentId> =
             if new.train { self.manifest().fragments.ids().collect() } else { Vec::new() };
-        let uuid = new.uuid.unwrap_or_else(runtime::uuid);
+        let uuid = self.segment_uuid(new.uuid).await?;
         let (entry, files) = self.build_segment(&new, &field, &name, uuid, fragments).await?;
         self.commit_indices(vec![entry], replaced, files).await
     }
@@ -70,7 +70,7 @@ impl Dataset {
             let version = self.version();
             return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
         }
-        let uuid = new.uuid.unwrap_or_else(runtime::uuid);
+        let uuid = self.segment_uuid(new.uuid).await?;
         Ok(self.build_segment(&new, &field, &name, uuid, fragments).await?.0)
     }
 
@@ -129,6 +129,25 @@ impl Dataset {
             )));
         }
         Ok((name, before))
+    }
+
+    /// The uuid of a new segment, a random one if none is given. Errors: `AlreadyExists` for one that another has.
+    pub(super) async fn segment_uuid(&self, given: Option<Uuid>) -> Result<Uuid> {
+        let Some(uuid) = given else { return Ok(runtime::uuid()) };
+        let (snapshot, folder) = (self.snapshot(), directory_of(uuid));
+        if let Some(entry) = snapshot.indices().await?.iter().find(|entry| entry.uuid == uuid) {
+            let name = &entry.name;
+            return Err(Error::already_exists(format!(
+                "The index '{name}' has the uuid {uuid}: give another one"
+            )));
+        }
+        if !snapshot.store.list(&folder).await?.is_empty() {
+            return Err(Error::already_exists(format!(
+                "The uuid {uuid} is taken, there are files in {}: give another one",
+                snapshot.store.full_path(&folder)
+            )));
+        }
+        Ok(uuid)
     }
 
     /// The field of a column; without regard to case where that is unambiguous. Errors: `NotFound`.

@@ -196,7 +196,7 @@ impl NearestPlan {
                 let request = self.request(&search, AllowedRows::default(), false);
                 let VectorSearch { name, kind, .. } = &*index;
                 let (probes, all) = (index.first_probes(&request), self.candidates.fragments.len());
-                let then = match self.only_indexed || to_u64(all) == covered.len() {
+                let then = match self.only_indexed || !self.has_others(&covered) {
                     true => "",
                     false => ", elsewhere by the distance of every vector",
                 };
@@ -224,6 +224,11 @@ impl NearestPlan {
         let searched = self.candidates.fragments.iter().filter(|rows| !rows.is_part);
         let covered = &index.covered & searched.map(|rows| rows.id.0).collect::<RoaringBitmap>();
         Ok((!covered.is_empty()).then(|| (Arc::new(index), covered)))
+    }
+
+    /// Whether fragments are searched that an index does not cover; one may be given twice.
+    fn has_others(&self, covered: &RoaringBitmap) -> bool {
+        self.candidates.fragments.iter().any(|rows| !covered.contains(rows.id.0))
     }
 
     /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
@@ -276,9 +281,8 @@ impl NearestPlan {
         covered: RoaringBitmap,
         with_columns: bool,
     ) -> Result<Indexed> {
-        let others = to_u64(self.candidates.fragments.len()) > covered.len();
         // Those that cannot be read have not been left to the scan by whoever took rows in.
-        let has_others = others && (!self.only_indexed || index.is_incomplete);
+        let has_others = self.has_others(&covered) && (!self.only_indexed || index.is_incomplete);
         let mut allowed = AllowedRows { fragments: covered.clone(), offsets: None };
         if let Some(filter) = &self.candidates.filter {
             let slices = covered.iter().map(|id| FragmentId(id).into()).collect();

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use super::super::build::{Built, complete, sink};
 use super::train::{VectorSource, vectors_in};
 use crate::indices::Segment;
+use crate::ops::spill::temporary_file;
 use crate::runtime::{advance, blocking, blocking_counted, processors};
 use crate::scan::{Projection, Scan, ScanOptions, ids_of_live_rows};
 use crate::store::Durability;
@@ -207,7 +208,7 @@ impl SpillFile for TemporaryFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let file = match &self.file {
             Some(file) => file,
-            None => self.file.insert(tempfile::tempfile().map_err(failed)?),
+            None => self.file.insert(temporary_file()?),
         };
         file.write_all_at(bytes, self.size).map_err(failed)?;
         self.size += u64::try_from(bytes.len()).unwrap_or(u64::MAX);

@@ -28,8 +28,8 @@ impl Dataset {
     /// Makes an index over vectors and moves to the version that has it.
     ///
     /// Errors: `NotFound` for an unknown column; `SchemaMismatch` for a column without vectors; `InvalidInput` for parameters
-    /// that do not fit; `AlreadyExists` for a name that is taken; those of reading and writing. The table is as before then,
-    /// and the files of the attempt are removed.
+    /// that do not fit; `AlreadyExists` for a name or a uuid that is taken; those of reading and writing. The table is as
+    /// before then, and the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn create_vector_index(&mut self, new: NewVectorIndex) -> Result<()> {
         let (field, name, replaced) = self.check_new_vectors(&new).await?;
@@ -99,7 +99,7 @@ impl Dataset {
         fragments: Vec<FragmentId>,
     ) -> Result<(IndexMetadata, Vec<StagedFile>)> {
         let source = source_of(self.snapshot(), field, fragments)?;
-        let uuid = new.uuid.unwrap_or_else(runtime::uuid);
+        let uuid = self.segment_uuid(new.uuid).await?;
         let model = match source.fragments.is_empty() {
             true => None,
             false => train(&source, new.kind, new.metric, &new.parameters).await?,
