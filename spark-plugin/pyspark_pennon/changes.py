@@ -342,13 +342,21 @@ class History:
         if self.operation(version) == "Merge":
             return self._compared(version)[0]
         new = _only_new_fragments(self.transactions.get(version))
-        return None if new is None else sum(part.physical_rows or 0 for part in new)
+        if new is None:
+            return None
+        rows = [part.physical_rows for part in new]
+        return self._compared(version)[0] if None in rows else sum(rows)
 
     def added_rows(self, version: int) -> int | None:
         """Rows of the fragments that only this version has; None if it does not have all of the one before as they
-        were.
+        were, or if that was cleaned up.
         """
-        return self._compared(version)[0]
+        import pennon
+
+        try:
+            return self._compared(version)[0]
+        except pennon.NotFoundError:
+            return None
 
     def keeps_rows(self, version: int) -> bool:
         """Whether a version has the rows of the one before, perhaps with other columns."""
@@ -438,7 +446,7 @@ class History:
 
 def _only_new_fragments(transaction: Any) -> list[Any] | None:
     """The fragments of an append, or of a merge that only inserted; None for a transaction that may do more."""
-    change = None if transaction is None else transaction.operation
+    change: Any = None if transaction is None else transaction.operation
     kind = type(change).__name__
     if kind == "Append":
         return list(change.fragments)

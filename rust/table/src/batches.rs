@@ -71,6 +71,28 @@ pub(crate) fn row_bytes(batch: &RecordBatch, row: usize) -> u64 {
     batch.columns().iter().map(|column| value_bytes(column.as_ref(), row..row + 1)).sum()
 }
 
+/// Bytes that no row takes more of than, about: those of the largest value of each column.
+pub(crate) fn most_row_bytes(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|column| most_value_bytes(column.as_ref())).sum()
+}
+
+fn most_value_bytes(array: &dyn Array) -> u64 {
+    fn longest<O: OffsetSizeTrait>(offsets: &[O]) -> u64 {
+        let lengths = offsets.windows(2).map(|ends| distance(ends, 0..1));
+        lengths.max().unwrap_or(0).saturating_add(1)
+    }
+    let texts = match array.data_type() {
+        DataType::Utf8 => array.as_string_opt::<i32>().map(|a| longest(a.value_offsets())),
+        DataType::LargeUtf8 => array.as_string_opt::<i64>().map(|a| longest(a.value_offsets())),
+        DataType::Binary => array.as_binary_opt::<i32>().map(|a| longest(a.value_offsets())),
+        DataType::LargeBinary => array.as_binary_opt::<i64>().map(|a| longest(a.value_offsets())),
+        other if other.is_primitive() => Some(value_bytes(array, 0..array.len().min(1))),
+        _ => None,
+    };
+    let each = || (0..array.len()).map(|row| value_bytes(array, row..row + 1)).max().unwrap_or(0);
+    texts.unwrap_or_else(each)
+}
+
 /// Bytes of some values of an array, about; of dictionaries those of the keys.
 fn value_bytes(array: &dyn Array, rows: Range<usize>) -> u64 {
     let count = to_u64(rows.len());
@@ -167,6 +189,8 @@ mod tests {
             let found = [0, 1, 2].map(|row| row_bytes(&batch, row));
             assert_eq!(found, expected, "{}", batch.schema().field(0).data_type());
             assert_eq!(row_bytes(&batch.slice(2, 1), 0), expected[2]);
+            assert_eq!(most_row_bytes(&batch), expected[0].max(expected[2]));
+            assert_eq!(most_row_bytes(&batch.slice(0, 2)), expected[0].max(expected[1]));
             let all = expected.iter().sum();
             assert_eq!([all, all - 1, 0].map(|bytes| first_rows_within(bytes, &batch)), [3, 2, 1]);
         }

@@ -10,10 +10,11 @@ pub(super) fn apply(project: &Project, next: &mut Manifest, entries: &mut Vec<In
     if project.schema.fields.is_empty() && !next.schema.fields.is_empty() {
         return Err(Error::invalid_input("Cannot drop all columns from a dataset"));
     }
-    check_types(&next.schema, &project.schema)?;
     // The transaction has no place for the metadata of the schema.
     let metadata = next.schema.metadata.clone();
-    next.schema = fragments::checked(&Schema { metadata, ..project.schema.clone() })?;
+    let schema = fragments::checked(&Schema { metadata, ..project.schema.clone() })?;
+    check_types(&next.schema, &schema)?;
+    next.schema = schema;
     fragments::retain_all_files(next);
     indices::retain(entries, next);
     Ok(())

@@ -4,8 +4,8 @@
 //! a text is planned on a thread of its own; afterwards its AND and OR chains are balanced, so that evaluation
 //! needs the logarithm of their length. What is deep in any other way is refused.
 
-use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Result, plan_err};
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 use pennon_core::Error;
 
@@ -17,6 +17,10 @@ const TOO_MANY: usize = 50_000;
 const STACK: usize = 512 << 20;
 /// Levels an expression may have in the end.
 const LEVELS: usize = 300;
+/// Copies of parts of an expression that planning may make, in nodes.
+const COPIES: u64 = 100_000;
+
+const TOO_DEEP: &str = "the expression is nested too deeply";
 
 /// Runs `work` where the planning of a text with so many operators fits.
 pub(super) fn with_room<T: Send>(
@@ -44,10 +48,34 @@ pub(super) fn flatten(expr: Expr) -> Result<Expr, Error> {
     let levels = levels(&expr);
     if levels > LEVELS {
         return Err(Error::invalid_input(format!(
-            "the expression is nested too deeply: {levels} levels, at most {LEVELS} are possible"
+            "{TOO_DEEP}: {levels} levels, at most {LEVELS} are possible"
         )));
     }
     Ok(expr)
+}
+
+/// Errors: a planning error if BETWEEN is within what BETWEEN compares, many times: simplification makes two comparisons of it.
+pub(super) fn check_copies(expr: &Expr) -> Result<()> {
+    let (nodes, copied) = sizes(expr)?;
+    match copied.saturating_sub(nodes) > COPIES {
+        true => plan_err!("{TOO_DEEP}: BETWEEN is within what BETWEEN compares"),
+        false => Ok(()),
+    }
+}
+
+/// The nodes of an expression, and those after its simplification, at most.
+fn sizes(expr: &Expr) -> Result<(u64, u64)> {
+    let (mut nodes, mut copied) = (1_u64, 1_u64);
+    let mut times = if matches!(expr, Expr::Between(_)) { 2 } else { 1 };
+    expr.apply_children(|child| {
+        let (of_child, copies) = sizes(child)?;
+        nodes += of_child;
+        copied = copied.saturating_add(copies.saturating_mul(times));
+        // What is compared comes first.
+        times = 1;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok((nodes, copied))
 }
 
 fn balance(expr: Expr) -> Result<Expr> {

@@ -28,13 +28,11 @@ struct Catalogue {
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
-/// The logical expression of a syntax tree. Names are taken as they are, case and all; fractions are decimals where all of
-/// them can be.
-pub(super) fn plan(expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
-    let options = ParserOptions::new()
-        .with_enable_ident_normalization(false)
-        .with_map_string_types_to_utf8view(false)
-        .with_parse_float_as_decimal(literals::are_decimals(&expr));
+/// The logical expression of a syntax tree. Names are taken as they are, case and all; fractions are casts of texts.
+pub(super) fn plan(mut expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
+    let options =
+        ParserOptions::new().with_enable_ident_normalization(false).with_map_string_types_to_utf8view(false);
+    literals::keep_texts(&mut expr);
     SqlToRel::new_with_options(&*CATALOGUE, options).sql_to_expr(expr, schema, &mut PlannerContext::new())
 }
 

@@ -205,6 +205,7 @@ impl Expression {
         let is_decimal = matches!(wanted, Wanted::Type(data_type) if data_type.is_decimal());
         let planned = functions::plan(ast, &df_schema).map_err(fail)?;
         let mut expr = literals::rewrite(planned, &df_schema, is_decimal).map_err(fail)?;
+        depth::check_copies(&expr).map_err(fail)?;
         if predicate {
             expr = match_is_boolean(expr).map_err(fail)?;
         }

@@ -225,6 +225,15 @@ fn nested_text_is_refused_not_a_crash() {
     assert_eq!(matches(&more.join(" or ")), 10);
     let sum = vec!["id"; 5000].join(" + ");
     assert!(error(&format!("{sum} = 1")).contains("nested too deeply"));
+    let nested = |start: &str, levels: usize, level: &dyn Fn(String) -> String| {
+        (0..levels).fold(start.to_owned(), |inner, _| level(inner))
+    };
+    let between = |inner| format!("({inner}) between false and true");
+    assert_eq!(matches(&nested("id = 1", 10, &between)), 10);
+    assert!(error(&nested("id = 1", 60, &between)).contains("nested too deeply"));
+    let case = |inner| format!("case when {inner} = 1.5 then 1 else id end");
+    assert_eq!(matches(&(nested("id", 10, &case) + " = 1")), 1);
+    assert!(error(&(nested("id", 60, &case) + " = 1")).contains("nested too deeply"));
     let endless = vec!["id + 1 = 2"; 20_000].join(" or ");
     assert!(error(&endless).contains("too many operators"));
 }

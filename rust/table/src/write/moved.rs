@@ -370,9 +370,10 @@ mod tests {
                 fields: Vec::new(),
                 inserted_keys: None,
             };
-            let staged = write(dataset.snapshot(), moves, &params).await.unwrap();
+            let Staged { update, uploads, .. } = write(dataset.snapshot(), moves, &params).await.unwrap();
+            uploads.arrive().await.unwrap();
             let (mut found, mut ids) = (Vec::new(), Vec::new());
-            for fragment in &staged.update.new_fragments {
+            for fragment in &update.new_fragments {
                 let reader =
                     FragmentReader::new(Arc::clone(dataset.snapshot()), Arc::new(fragment.clone()), 0);
                 let fields: Vec<_> = dataset.schema().fields.iter().collect();

@@ -7,6 +7,7 @@ use arrow_array::{
     ArrayRef, Decimal128Array, Decimal256Array, Float32Array, Float64Array, Int64Array, RecordBatch,
     UInt8Array,
 };
+use arrow_buffer::i256;
 use proptest::prelude::*;
 
 use super::*;
@@ -72,6 +73,27 @@ fn decimals_are_what_was_written() {
         ("case when {} = 69.15 then true end", &[0]),
         ("nullif({}, 69.15) is null", &[0, 3]),
         ("coalesce({}, 0.01) = 0.01", &[3]),
+        ("coalesce({}, 1e-70) = 69.15", &[0]),
+        ("greatest({}, 1e-38) > 0", &[0, 1, 2]),
+        ("not ({} = 0.99999999999999999999999999999999999995)", &[0, 1, 2]),
+        ("not (i between 1e-300 and 18446744073709551615)", &[2]),
+        ("f in (-1e30, 1e20)", &[1]),
+        ("case {} when 1e-70 then true else false end", &[]),
+        ("case {} when 5.001 then false when 5.0 then true end", &[2]),
+        ("case {} when 5.001 then false else {} < 70 end", &[0, 2]),
+        ("case 69.15 when {} then true end", &[0]),
+        ("case {} when f then true end", &[0]),
+        ("nullif({}, 5.001) = 5", &[2]),
+        ("nullif({}, 1e37) is null", &[3]),
+        ("nullif(1.5, {}) = 1.5", &[0, 1, 2, 3]),
+        ("{} between 70 and 1e300", &[1]),
+        ("{} between 5.001 and 69.149", &[]),
+        ("{} not between 5.001 and 69.149", &[0, 1, 2]),
+        ("{} between 1e30 and i", &[]),
+        ("{} not between i and -1e30", &[0, 1, 2]),
+        ("69 in (i, 5)", &[0]),
+        ("1.5 in ({}, i)", &[]),
+        ("{} = 69.15 and f > -0.0 and f < 1e300", &[0]),
         ("{} = cast(69.15 as decimal(10, 2))", &[0]),
         ("try_cast(1234567890.1234567891 as decimal(38, 10)) = 1234567890.1234567891", &[0, 1, 2, 3]),
         ("-{} = -69.15", &[0]),
@@ -113,6 +135,24 @@ fn fractions_are_floats_otherwise() {
     assert_eq!(ScalarValue::try_from_array(&negative, 0).unwrap().to_string(), "-0");
 }
 
+/// Texts that name thousands of values are neither deep nor slow.
+#[test]
+fn lists_of_several_types_may_be_long() {
+    let decimals = Decimal128Array::from(vec![6915, 50]).with_precision_and_scale(10, 2).unwrap();
+    let batch = batch(vec![
+        ("p", Arc::new(decimals)),
+        ("f", Arc::new(Float64Array::from(vec![69.15, 1.0]))),
+        ("i", Arc::new(Int64Array::from(vec![1, 100_000]))),
+    ]);
+    let halves = (0..20_000).map(|n| format!("{n}.5")).collect::<Vec<_>>().join(", ");
+    assert_eq!(rows(&format!("p in (f, {halves})"), &batch), [0, 1]);
+    assert_eq!(rows(&format!("p in ({halves})"), &batch), [1]);
+    assert_eq!(rows(&format!("7.5 in (i, {halves})"), &batch), [0, 1]);
+    let nested = (0..12)
+        .fold("p".to_owned(), |inner, _| format!("case when {inner} in (0.5, p, f) then 0.5 else 0 end"));
+    assert_eq!(rows(&format!("{nested} = 0.5"), &batch), [0, 1]);
+}
+
 /// A value that is stored as a decimal has all of the digits that were written.
 #[test]
 fn decimals_are_stored_as_they_were_written() {
@@ -150,6 +190,7 @@ fn whole_numbers_are_not_rounded_to_floats() {
         ("d < 9007199254740993", &[0, 2]),
         ("d > 9007199254740993", &[1]),
         ("d <> 9007199254740993", &[0, 1, 2]),
+        ("d < 18446744073709551617", &[0, 2]),
         ("i = 9007199254740992.0", &[]),
         ("i > 9007199254740992.0", &[0]),
         ("b > -0.5", &[0, 1, 2]),

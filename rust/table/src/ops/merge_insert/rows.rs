@@ -20,7 +20,7 @@ use pennon_core::{Error, Result, RowAddress};
 use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered, to_u64};
-use crate::batches::{interleave_batches, row_bytes, rows_within};
+use crate::batches::{interleave_batches, most_row_bytes, row_bytes, rows_within};
 use crate::ops::spill::{Spilled, Writer};
 use crate::write::members::complete;
 
@@ -33,6 +33,8 @@ const PIECE_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
 pub(super) struct Ordered {
     rows: Remaining,
     schema: SchemaRef,
+    /// Bytes that no row takes more of than.
+    most_row_bytes: u64,
     /// Bytes that are put together at once, about.
     pub(super) piece_bytes: u64,
 }
@@ -53,7 +55,9 @@ impl Ordered {
         } else {
             Remaining::Memory { source: Arc::clone(source), order, next: 0 }
         };
-        Ok(Self { rows, schema: Arc::clone(&source.schema), piece_bytes })
+        let in_memory = source.in_memory();
+        let most_row_bytes = in_memory.iter().map(|(_, batch)| most_row_bytes(batch)).max().unwrap_or(0);
+        Ok(Self { rows, schema: Arc::clone(&source.schema), most_row_bytes, piece_bytes })
     }
 
     /// The first of the next rows: as many as make a piece, but at least one if there are any.
@@ -62,7 +66,7 @@ impl Ordered {
             Remaining::Memory { source, order, next } => {
                 let end = next.saturating_add(most);
                 let wanted = order.get(*next..end).ok_or_else(ran_out)?;
-                let piece = pick(source, wanted, self.piece_bytes)?;
+                let piece = pick(source, wanted, self.most_row_bytes, self.piece_bytes)?;
                 *next += piece.num_rows();
                 Ok(piece)
             }
@@ -80,8 +84,13 @@ impl Ordered {
     }
 }
 
-/// The first of some rows of a source in memory, as many as make a piece.
-pub(super) fn pick(source: &MergeSource, rows: &[u64], piece_bytes: u64) -> Result<RecordBatch> {
+/// The first of some rows of a source in memory, of which none takes more than `most_row_bytes`, as many as make a piece.
+pub(super) fn pick(
+    source: &MergeSource,
+    rows: &[u64],
+    most_row_bytes: u64,
+    piece_bytes: u64,
+) -> Result<RecordBatch> {
     let batches = source.in_memory();
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
@@ -93,14 +102,26 @@ pub(super) fn pick(source: &MergeSource, rows: &[u64], piece_bytes: u64) -> Resu
         positions.push((at, usize::try_from(row - range.start).map_err(|_| ran_out())?));
     }
     let batches: Vec<&RecordBatch> = batches.iter().map(|(_, batch)| *batch).collect();
-    piece(&batches, &positions, piece_bytes)
+    piece(&batches, &positions, most_row_bytes, piece_bytes)
 }
 
 /// The first of some rows, by the numbers of their batches and their own there, as many as make a piece.
-fn piece(batches: &[&RecordBatch], positions: &[(usize, usize)], piece_bytes: u64) -> Result<RecordBatch> {
+fn piece(
+    batches: &[&RecordBatch],
+    positions: &[(usize, usize)],
+    most_row_bytes: u64,
+    piece_bytes: u64,
+) -> Result<RecordBatch> {
+    // To look at each row takes longer than to put them together.
+    if to_u64(positions.len()).saturating_mul(most_row_bytes) <= piece_bytes {
+        return put_together(batches, positions);
+    }
     let size = |(batch, row): &(usize, usize)| batches.get(*batch).map_or(0, |batch| row_bytes(batch, *row));
     let rows = rows_within(piece_bytes, positions.iter().map(size));
-    let positions = positions.get(..rows).unwrap_or_default();
+    put_together(batches, positions.get(..rows).unwrap_or_default())
+}
+
+fn put_together(batches: &[&RecordBatch], positions: &[(usize, usize)]) -> Result<RecordBatch> {
     if let [batch] = batches {
         let rows = UInt64Array::from_iter_values(positions.iter().map(|(_, row)| to_u64(*row)));
         return take_record_batch(batch, &rows).map_err(failed);
@@ -127,6 +148,7 @@ fn divided(source: &MergeSource, order: Vec<u64>, limit: u64, piece_bytes: u64) 
         let in_batch = in_batch.iter().map(|(number, rank)| Ok((*rank, row(*number)?)));
         let mut in_batch = in_batch.collect::<Result<Vec<(u64, usize)>>>()?;
         in_batch.sort_unstable();
+        let most = most_row_bytes(&batch);
         for mut run in in_batch.chunk_by(|a, b| a.0 / run_rows == b.0 / run_rows) {
             let at = run.first().and_then(|(rank, _)| usize::try_from(rank / run_rows).ok());
             let slot = at.and_then(|at| runs.get_mut(at));
@@ -138,7 +160,9 @@ fn divided(source: &MergeSource, order: Vec<u64>, limit: u64, piece_bytes: u64) 
             // A row of the source may be wanted many times.
             while !run.is_empty() {
                 let sizes = run.iter().map(|(_, row)| row_bytes(&batch, *row));
-                let (part, later) = run.split_at(rows_within(piece_bytes, sizes));
+                let are_few = to_u64(run.len()).saturating_mul(most) <= piece_bytes;
+                let (part, later) =
+                    run.split_at(if are_few { run.len() } else { rows_within(piece_bytes, sizes) });
                 writer.write(&ranked(&batch, part, &schema)?)?;
                 run = later;
             }
@@ -161,11 +185,13 @@ struct Run {
     /// Batches and rows, by rank.
     order: Vec<(usize, usize)>,
     next: usize,
+    /// Bytes that no row takes more of than.
+    most_row_bytes: u64,
 }
 
 impl Run {
     fn read(run: &Spilled) -> Result<Self> {
-        let (mut batches, mut order) = (Vec::new(), Vec::new());
+        let (mut batches, mut order, mut most) = (Vec::new(), Vec::new(), 0);
         for batch in run.read()? {
             let mut batch = batch?;
             let last = batch.num_columns().saturating_sub(1);
@@ -174,16 +200,19 @@ impl Run {
             let at = batches.len();
             order.extend(ranks.values().iter().zip(0..).map(|(rank, row)| (*rank, (at, row))));
             batch.remove_column(last);
+            most = most.max(most_row_bytes(&batch));
             batches.push(batch);
         }
         order.sort_unstable();
-        Ok(Self { batches, order: order.into_iter().map(|(_, position)| position).collect(), next: 0 })
+        let order = order.into_iter().map(|(_, position)| position).collect();
+        Ok(Self { batches, order, next: 0, most_row_bytes: most })
     }
 
     fn next_rows(&mut self, most: usize, piece_bytes: u64) -> Result<RecordBatch> {
         let rest = self.order.get(self.next..).unwrap_or_default();
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        let piece = piece(&batches, rest.get(..most).unwrap_or(rest), piece_bytes)?;
+        let rest = rest.get(..most).unwrap_or(rest);
+        let piece = piece(&batches, rest, self.most_row_bytes, piece_bytes)?;
         self.next += piece.num_rows();
         Ok(piece)
     }

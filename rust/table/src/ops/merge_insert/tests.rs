@@ -207,8 +207,8 @@ fn texts(values: &[Option<String>], limit: u64) -> MergeSource {
 #[test]
 fn missing_rows_are_an_error() {
     let source = texts(&[Some("a".to_owned())], 100);
-    assert_eq!(pick(&source, &[0], 0).unwrap().num_rows(), 1);
-    assert_eq!(pick(&source, &[1], 0).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(pick(&source, &[0], 8, 0).unwrap().num_rows(), 1);
+    assert_eq!(pick(&source, &[1], 8, 0).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(texts(&[], 0).rows, 0);
 }
 
