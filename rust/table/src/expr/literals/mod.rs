@@ -32,20 +32,43 @@ use crate::expr::zero::is_comparison;
 /// knows what was written all the same.
 pub(super) fn keep_texts(expr: &mut ast::Expr) {
     let _ = ast::visit_expressions_mut(expr, |node| {
-        if let ast::Expr::Value(value) = node
-            && let Value::Number(text, _) = &value.value
-            && text.replace('_', "").parse::<u64>().is_err()
-        {
-            *node = ast::Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(ast::Expr::value(Value::SingleQuotedString(text.replace('_', "")))),
-                data_type: ast::DataType::Double(ExactNumberInfo::None),
-                array: false,
-                format: None,
-            };
+        match node {
+            ast::Expr::Value(value) => {
+                if let Some(text) = fraction(&value.value) {
+                    *node = cast_to_float(text);
+                }
+            }
+            // Its value is no expression of its own.
+            ast::Expr::Interval(interval) => {
+                if let ast::Expr::Cast { expr, .. } = interval.value.as_mut()
+                    && let ast::Expr::Value(value) = expr.as_mut()
+                    && let Value::SingleQuotedString(text) = &value.value
+                {
+                    *interval.value = ast::Expr::value(Value::Number(text.clone(), false));
+                }
+            }
+            _ => {}
         }
         ControlFlow::<()>::Continue(())
     });
+}
+
+/// The text of a number that is no integer of 64 bits.
+fn fraction(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(text, _) => Some(text.replace('_', "")).filter(|text| text.parse::<u64>().is_err()),
+        _ => None,
+    }
+}
+
+fn cast_to_float(text: String) -> ast::Expr {
+    ast::Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(ast::Expr::value(Value::SingleQuotedString(text))),
+        data_type: ast::DataType::Double(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    }
 }
 
 /// The comparison of a column with a number, by values of the column's type: true for the same rows, null for the same.
