@@ -330,7 +330,10 @@ impl Rewriter<'_> {
                 let whens = whens.into_iter().map(|when| self.rewritten(*when).map(Some));
                 (None, whens.collect::<Result<Vec<_>>>()?)
             }
-            Some(operand) => self.compared(*operand, whens.into_iter().map(|when| *when))?,
+            Some(operand) => {
+                let (operand, whens) = self.compared(*operand, whens.into_iter().map(|when| *when))?;
+                (Some(Box::new(operand)), whens)
+            }
         };
         let has_else = else_expr.is_some();
         let values = thens.into_iter().chain(else_expr).map(|value| self.one_of(*value, is_decimal));
@@ -352,13 +355,13 @@ impl Rewriter<'_> {
         &self,
         operand: Expr,
         others: impl Iterator<Item = Expr>,
-    ) -> Result<(Option<Box<Expr>>, Vec<Option<Expr>>)> {
+    ) -> Result<(Expr, Vec<Option<Expr>>)> {
         let operand = self.side(operand)?;
         let others = others.map(|other| self.side(other)).collect::<Result<Vec<_>>>()?;
         if are_mixed(std::iter::once(&operand).chain(&others)) {
             let others = others.into_iter().map(|other| other.into_float(self.schema).map(Some));
             let others = others.collect::<Result<_>>()?;
-            return Ok((Some(Box::new(operand.into_float(self.schema)?)), others));
+            return Ok((operand.into_float(self.schema)?, others));
         }
         match operand {
             Side::Other(operand, data_type) => {
@@ -370,11 +373,11 @@ impl Rewriter<'_> {
                     },
                     Side::Other(..) => Some(other.into_expr()),
                 });
-                Ok((Some(Box::new(operand)), others.collect()))
+                Ok((operand, others.collect()))
             }
             number @ Side::Number(..) => {
                 let mut all = self.alike(std::iter::once(number).chain(others).collect(), false).into_iter();
-                let operand = all.next().map(Box::new);
+                let operand = all.next().unwrap_or_default();
                 Ok((operand, all.map(Some).collect()))
             }
         }
@@ -390,7 +393,6 @@ impl Rewriter<'_> {
             let (first, second) = (args.next().unwrap_or_default(), args);
             if Number::of(&first).is_none() {
                 let (first, mut others) = self.compared(first, second)?;
-                let first = first.map(|first| *first).unwrap_or_default();
                 return Ok(match others.pop().flatten() {
                     Some(second) => Expr::ScalarFunction(ScalarFunction::new_udf(func, vec![first, second])),
                     None => first,

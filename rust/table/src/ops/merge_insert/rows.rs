@@ -95,6 +95,14 @@ pub(super) fn pick(
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(Arc::clone(&source.schema)));
     }
+    let are_few = to_u64(rows.len()).saturating_mul(most_row_bytes) <= piece_bytes;
+    if let ([(range, batch)], true) = (batches.as_slice(), are_few) {
+        if rows.iter().any(|row| !range.contains(row)) {
+            return Err(ran_out());
+        }
+        let rows = UInt64Array::from_iter_values(rows.iter().map(|row| row - range.start));
+        return take_record_batch(batch, &rows).map_err(failed);
+    }
     let mut positions = Vec::with_capacity(rows.len());
     for row in rows {
         let at = batches.partition_point(|(range, _)| range.end <= *row);
