@@ -53,6 +53,16 @@ def first_failure(error: Exception) -> Exception:
     return error
 
 
+def raise_first_failure(error: Exception) -> None:
+    """Raise the error of one of the stages that failed at once, if that is what the error is about.
+
+    A variable for it would tie the caller's frame to the error, and with it all that the frame holds.
+    """
+    first = first_failure(error)
+    if first is not error:
+        raise first from None
+
+
 def _messages(error: Exception) -> Iterator[str]:
     """The messages of the exceptions in Java, outermost first; the text of the error where there are none."""
     java: Any = getattr(error, "java_exception", None)

@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from pyspark_pennon.column_names import assigned_name, is_case_sensitive, stored_names
 from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.executor import described, spark_context
-from pyspark_pennon.failed_jobs import first_failure, named_failure
+from pyspark_pennon.failed_jobs import named_failure, raise_first_failure
 from pyspark_pennon.merge_attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge_clauses import Clause
 from pyspark_pennon.merge_plan import is_deterministic
@@ -350,12 +350,10 @@ class MergeBuilder:
                 if spark_context(self._target.spark) is None:
                     _free_frames(error, handled)
                 failure = named_failure(error)
-                if failure is not None:
-                    raise failure from error
-                first = first_failure(error)
-                if first is error:
+                if failure is None:
+                    raise_first_failure(error)
                     raise
-                raise first from None
+                raise failure from error
 
     def _with_source(self, attempts: int) -> DataFrame:
         """The merge, with the source read and numbered again where an executor is lost with its part of it."""
