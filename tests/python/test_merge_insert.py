@@ -235,7 +235,7 @@ def test_a_stream_that_does_not_fit_into_memory(table: pennon.LanceDataset) -> N
 
 @pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_rows_that_do_not_fit_into_one_array(uri: str, mode: RewriteMode, in_memory: bool) -> None:
+def test_large_rows_are_put_together_in_pieces(uri: str, mode: RewriteMode, in_memory: bool) -> None:
     """They are put together in pieces, here of 64 KiB; a row of the source may match many of the table."""
     size = 20_000
     rows = {"i": [k % 30 for k in range(100)], "kept": range(100), "img": [b"old"] * 100}

@@ -14,7 +14,7 @@
 //! | simplification that keeps the nulls of lists | `lists.rs` |
 //! | thousands of values in a list | `long_lists.rs` |
 //! | zero and minus zero compare equal | `zero.rs` |
-//! | numbers of different types are compared as they are | `literals/`, `constants.rs` |
+//! | numbers of different types are compared as they are | `literals/` |
 //! | times of different units are compared as they are | `times.rs` |
 //! | an integer that does not fit its type is an error | `overflow.rs` |
 //! | what a filter requires of single columns | `condition.rs` |
@@ -23,7 +23,6 @@
 //! what can still fail are values (an overflow, a division by zero, a text that is no number).
 
 mod condition;
-mod constants;
 mod depth;
 mod functions;
 mod lists;

@@ -238,6 +238,19 @@ fn nested_text_is_refused_not_a_crash() {
     assert!(error(&endless).contains("too many operators"));
 }
 
+/// A function of the library panics for a length that no memory has.
+#[test]
+fn a_panic_of_a_function_is_an_error() {
+    let columns: [(&str, ArrayRef); 2] = [
+        ("s", Arc::new(StringArray::from(vec!["x"; 9]))),
+        ("n", Arc::new(Int64Array::from(vec![i64::MAX; 9]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let found = Expression::parse("lpad(s, n)", &batch.schema()).unwrap().evaluate(&batch).unwrap_err();
+    assert_eq!(found.kind(), ErrorKind::Unsupported, "{found}");
+    assert!(found.to_string().contains("lpad(s, n): capacity overflow"), "{found}");
+}
+
 #[test]
 fn numbers_are_cast_to_microseconds() {
     let batch = batch();

@@ -21,7 +21,6 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
-use super::constants::{Constant, always, compare, is_column, is_constant, never};
 use super::zero::is_comparison;
 
 /// Functions that give one of their arguments.
@@ -106,6 +105,18 @@ struct Widened<'a> {
     column: &'a Expr,
     unit: TimeUnit,
     zone: Option<Arc<str>>,
+}
+
+/// A constant among the timestamps of a unit.
+enum Constant {
+    /// It is one, or null.
+    At(ScalarValue),
+    /// It lies between this one and the next.
+    After(ScalarValue),
+    /// It lies behind the last one.
+    Above,
+    /// It lies before the first one.
+    Below,
 }
 
 struct TimestampRewriter<'a> {
@@ -309,6 +320,43 @@ impl TimestampRewriter<'_> {
     }
 }
 
+/// The comparison of a column with a constant.
+fn compare(column: &Expr, op: Operator, constant: Constant) -> Option<Expr> {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    let with = |op, value| Some(binary_expr(column.clone(), op, Expr::Literal(value, None)));
+    match (constant, op) {
+        (Constant::At(value), op) => with(op, value),
+        (_, Eq) => Some(never(column)),
+        (_, NotEq) => Some(always(column)),
+        (_, IsNotDistinctFrom) => Some(lit(false)),
+        (_, IsDistinctFrom) => Some(lit(true)),
+        (Constant::After(value), Lt | LtEq) => with(LtEq, value),
+        (Constant::After(value), Gt | GtEq) => with(Gt, value),
+        (Constant::Above, Lt | LtEq) | (Constant::Below, Gt | GtEq) => Some(always(column)),
+        (Constant::Above, Gt | GtEq) | (Constant::Below, Lt | LtEq) => Some(never(column)),
+        _ => None,
+    }
+}
+
+/// False, or null where the expression is.
+fn never(expr: &Expr) -> Expr {
+    binary_expr(expr.clone(), Operator::NotEq, expr.clone())
+}
+
+/// True, or null where the expression is.
+fn always(expr: &Expr) -> Expr {
+    binary_expr(expr.clone(), Operator::Eq, expr.clone())
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    expr.column_refs().is_empty()
+}
+
+/// Whether it has a value of its own in each row, and always the same.
+fn is_column(expr: &Expr) -> bool {
+    !is_constant(expr) && !expr.is_volatile()
+}
+
 fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -472,6 +520,7 @@ mod tests {
             ("s between time '00:00:01.5' and u", 2),
             ("s in (time '00:00:01', time '00:00:01.5')", 1),
             ("s not in (time '00:00:01')", 2),
+            ("s in (time '00:00:01', time '00:00:01.5', null)", 1),
             ("u = '00:00:02.5'", 1),
             ("cast('00:00:03' as time) = s", 1),
         ] {
