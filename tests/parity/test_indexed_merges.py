@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
 from support.seeds import seeds
 
 # So many rows of a table are worth a row of a source that is looked up: small sources are.
@@ -232,9 +232,6 @@ def test_updates_and_deletes_look_at_few_rows(uri: str, stable: bool, verb: str)
     # Those that go on, and those of pages of the index; not all keys.
     assert table.counters().rows_decoded - before < 100
     assert pennon.dataset(uri).count_rows() == ROWS - (3 if verb == "delete" else 0)
-
-
-LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
 
 
 @pytest.mark.parametrize("seed", seeds(60 if LONG else 3))

@@ -23,8 +23,9 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
+from support.seeds import SEED
 
-LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
 PROGRAMS = int(os.environ.get("PENNON_PROGRAMS", "300" if LONG else "3"))
 STEPS = 40 if LONG else 16
 DIMENSION, PARTITIONS, K = 4, 3, 12
@@ -283,5 +284,4 @@ def below_20(row: Row) -> bool:
 
 @pytest.mark.parametrize("program", range(PROGRAMS))
 def test_random_programs(tmp_path: Path, stable: bool, program: int) -> None:
-    seed = os.environ.get("PENNON_SEED", "0")
-    Program(str(tmp_path / "table"), stable, f"{seed} {program} {stable}").run(STEPS)
+    Program(str(tmp_path / "table"), stable, f"{SEED} {program} {stable}").run(STEPS)

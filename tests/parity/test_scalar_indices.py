@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections.abc import Callable
@@ -13,7 +12,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
 from support.scalar_indices import NULL_SHARE, PREDICATES, ROWS, VALUES, compare, table_of, uses_an_index
+from support.seeds import SEED
 
 KINDS = ("BTREE", "BITMAP")
 ZONED = ("ZONEMAP", "BLOOMFILTER")
@@ -376,14 +377,12 @@ class Program:
                 raise AssertionError(f"{error} after {self.done}") from error
 
 
-LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
 PROGRAMS = 60 if LONG else 2
 
 
 @pytest.mark.parametrize("program", range(PROGRAMS))
 def test_random_programs(uri: str, stable: bool, program: int) -> None:
-    seed = os.environ.get("PENNON_SEED", "0")
-    Program(uri, stable, f"{seed} {program} {stable}").run(40 if LONG else 20)
+    Program(uri, stable, f"{SEED} {program} {stable}").run(40 if LONG else 20)
 
 
 @pytest.mark.parametrize("kind", EVERY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 from collections import Counter
 from datetime import timedelta
@@ -14,9 +13,9 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
+from support.seeds import SEED
 
-LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
-SEED = int(os.environ.get("PENNON_SEED", "0"))
 FLIPS = 2_000 if LONG else 80
 PAGES = {"verify_reads": "pages"}
 

@@ -13,10 +13,11 @@ from soak.effects import SHARED, table_of
 from soak.fold import Fold, LostError, first_state
 from soak.journal import Journal
 from soak.orphans import FilesError, check_files
+from support.long import LONG
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 TESTS = Path(__file__).parents[1]
-SECONDS = "300" if os.environ.get("PENNON_LONG_TESTS") else "10"
+SECONDS = "300" if LONG else "10"
 UPDATE = {"kind": "update", "change": "count", "low": 0, "high": 9, "every": 1, "rest": 0}
 
 

@@ -13,7 +13,6 @@ so that there is no deviation to speak of.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
 from support.recall import Collection, K, clustered, digits, patches
 from support.vectors import column
 
-LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LIBRARIES = {"ours": pennon, "theirs": lance}

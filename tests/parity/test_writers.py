@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 import time
@@ -21,12 +20,12 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
+from support.long import LONG
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 WRITER = str(Path(__file__).parents[1] / "support" / "writer.py")
 ROWS = 4_000
-LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
+from support.seeds import SEED
 
-LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
-SEED = int(os.environ.get("PENNON_SEED", "0"))
 FLIPS = 3_000 if LONG else 90
 ROWS = 3_000
 PAGES = {"verify_reads": "pages"}

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 from pennon import jobs
 from pennon.jobs import Task, TaskResult
-
-LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
+from support.long import LONG
 
 ROWS, SOURCE, TASKS = (20_000_000, 5_000_000, 4) if LONG else (200_000, 50_000, 4)
 PIECE = 1_000_000

@@ -14,12 +14,13 @@ from functools import partial
 
 import pennon
 import pytest
+from support.long import LONG
 from support.model import Machine, Program, failure, program, report
 from support.seeds import seeds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300" if os.environ.get("PENNON_LONG_TESTS") else "30"))
+PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300" if LONG else "30"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
 GROUPS = 10
 NAMES = itertools.count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache, reduce
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pennon._predicate import split
+from support.long import LONG
 
 NAN, INF = float("nan"), float("inf")
 FLOATS = [NAN, -NAN, INF, -INF, 0.0, -0.0, 1.0, -1.5, 0.1, 5e-324, 1.7e308]
@@ -148,7 +148,7 @@ def combined(parts: st.SearchStrategy[pc.Expression]) -> st.SearchStrategy[pc.Ex
 EXPRESSIONS = st.recursive(column_tests(), lambda parts: combined(parts), max_leaves=6)
 
 
-EXAMPLE_COUNT = 5000 if os.environ.get("PENNON_LONG_TESTS") else 250
+EXAMPLE_COUNT = 5000 if LONG else 250
 EXAMPLES = settings(
     max_examples=EXAMPLE_COUNT, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -14,11 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
-import pytest
-
-LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
-
-long = pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")
+from support.long import long
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 PROGRAM = Path(__file__).parent / "cluster" / "program.py"
@@ -120,6 +116,7 @@ def test_verbs_and_failures_on_a_standalone_master(tmp_path: Path) -> None:
     assert output.count("an executor killed") == 3, output
 
 
+@long
 def test_speculative_twins(tmp_path: Path) -> None:
     """Spark starts a twin of a slow task on another host only, so the two workers have an address each."""
     logs = tmp_path / "events"
@@ -142,6 +139,7 @@ def test_speculative_twins(tmp_path: Path) -> None:
 SECRET = "FAKE5ECRET"
 
 
+@long
 def test_event_logs_have_no_credentials(tmp_path: Path) -> None:
     logs = tmp_path / "events"
     logs.mkdir()

@@ -33,12 +33,11 @@ from pyspark_pennon import (
     write,
     write_tasks,
 )
+from support.long import long
 from support.object_stores import BUCKET, Cloud, running_cloud
 
 from tests.spark.test_cluster import LOCAL_CLUSTER, run
 from tests.spark.test_processes import ended, started
-
-long = pytest.mark.skipif(os.environ.get("PENNON_LONG_TESTS") != "1", reason="minutes: PENNON_LONG_TESTS=1")
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +195,7 @@ def test_a_driver_is_killed_next_to_s3(spark: SparkSession, cloud: Cloud, when: 
     assert not table.verify(data=True).collect()
 
 
+@long
 def test_a_driver_is_killed_between_groups_of_a_compaction_next_to_s3(spark: SparkSession, cloud: Cloud) -> None:
     uri, options = new_uri(), cloud.storage_options
     pennon.write_dataset({"id": list(range(80))}, uri, max_rows_per_file=10, storage_options=options)
@@ -355,7 +355,9 @@ def compacted(_spark: SparkSession, table: LanceTable) -> dict[int, int]:
 
 
 @pytest.mark.usefixtures("by_value")
-@pytest.mark.parametrize("verb", [appended, updated, merged, compacted])
+@pytest.mark.parametrize(
+    "verb", [merged, *(pytest.param(other, marks=long) for other in (appended, updated, compacted))]
+)
 def test_tasks_that_fail_next_to_s3(
     spark: SparkSession,
     cloud: Cloud,

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable
+from support.long import long
 
 WRITER = str(Path(__file__).parent / "cluster" / "writer.py")
-LONG = os.environ.get("PENNON_LONG_TESTS") == "1"
 COMMITS = 50
 
 
@@ -98,6 +98,7 @@ def assert_removed(table: LanceTable, orphans: set[str]) -> None:
     assert not orphans & {path.name for path in Path(table.uri, "data").iterdir()}
 
 
+@long
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_driver_is_killed_around_the_commit_of_an_append(spark: SparkSession, uri: str, when: str) -> None:
     make(uri)
@@ -140,7 +141,7 @@ def test_a_driver_is_killed_between_groups_of_a_compaction(spark: SparkSession, 
     assert sorted(found()) == [(at, at) for at in ids]
 
 
-@pytest.mark.skipif(not LONG, reason="minutes: PENNON_LONG_TESTS=1")
+@long
 def test_two_spark_jobs_and_the_reference(uri: str) -> None:
     make(uri)
     writers = [

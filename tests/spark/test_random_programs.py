@@ -8,7 +8,6 @@ end the change feed must lead from any version to any later one.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +21,9 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType
 from pyspark_pennon import LanceTable, write
 from support import nested
+from support.long import LONG
 from support.seeds import SEED, seeds
 
-LONG = bool(os.environ.get("PENNON_LONG_TESTS"))
 COLUMNS = ("n", "text", "p", "v", "m")
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("text", pa.string()), *nested.FIELDS])
 
