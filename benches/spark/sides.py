@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from pyspark_pennon import LanceTable, read, write
-from pyspark_pennon.workers import mapped
+from pyspark_pennon.tasks.workers import mapped
 
 READS = ("read", "column", "range", "vectors")
 FILES = 200

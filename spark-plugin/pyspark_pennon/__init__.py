@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.spark_api import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
-    from pyspark_pennon.executor import typed_error
-    from pyspark_pennon.feed import read_changes
-    from pyspark_pennon.frames import read
-    from pyspark_pennon.searches import nearest
+    from pyspark_pennon.feed.frames import read_changes
+    from pyspark_pennon.reads.frames import read
+    from pyspark_pennon.reads.searches import nearest
     from pyspark_pennon.source import DefaultSource
+    from pyspark_pennon.streams.upserts import apply_changes, upsert_batches
     from pyspark_pennon.table import LanceTable
-    from pyspark_pennon.upserts import apply_changes, upsert_batches
-    from pyspark_pennon.writes import write
+    from pyspark_pennon.tasks.executor import typed_error
+    from pyspark_pennon.writes.frames import write
 
 __all__ = [
     "DefaultSource",
@@ -43,13 +43,13 @@ __version__ = "0.1.0"
 _LAZY = {
     **({"DefaultSource": "source"} if HAS_DATA_SOURCES else {}),
     "LanceTable": "table",
-    "apply_changes": "upserts",
-    "nearest": "searches",
-    "read": "frames",
-    "read_changes": "feed",
-    "typed_error": "executor",
-    "upsert_batches": "upserts",
-    "write": "writes",
+    "apply_changes": "streams.upserts",
+    "nearest": "reads.searches",
+    "read": "reads.frames",
+    "read_changes": "feed.frames",
+    "typed_error": "tasks.executor",
+    "upsert_batches": "streams.upserts",
+    "write": "writes.frames",
 }
 
 

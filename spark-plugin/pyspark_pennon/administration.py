@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.errors import internal, invalid
-from pyspark_pennon.executor import run_tasks
 from pyspark_pennon.handle import TableHandle
-from pyspark_pennon.plans import ShippedPlan
-from pyspark_pennon.provider import stored
-from pyspark_pennon.retries import answered
+from pyspark_pennon.options.provider import stored
+from pyspark_pennon.tasks.executor import run_tasks
+from pyspark_pennon.tasks.plans import ShippedPlan
+from pyspark_pennon.tasks.retries import answered
 from pyspark_pennon.version_times import in_utc, version_time, version_times
 
 if TYPE_CHECKING:

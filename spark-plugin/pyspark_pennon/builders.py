@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import DataType, StructField, StructType
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.options import session_storage_options
-from pyspark_pennon.provider import stored
-from pyspark_pennon.retries import committed
-from pyspark_pennon.schema import parsed_schema
+from pyspark_pennon.options.provider import stored
+from pyspark_pennon.options.source import session_storage_options
 from pyspark_pennon.spark_api import parsed_type
-from pyspark_pennon.storable import new_table_schema, refuse_other_case, stored_columns
+from pyspark_pennon.tasks.retries import committed
+from pyspark_pennon.types.schema import parsed_schema
+from pyspark_pennon.types.storable import new_table_schema, refuse_other_case, stored_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,7 +121,7 @@ class TableBuilder:
         Raises
         ------
         pennon.InvalidInputError
-            This is no schema.
+            This is not a schema.
 
         Examples
         --------
@@ -272,4 +272,4 @@ def _parsed(text: str, column: str) -> DataType:
     try:
         return parsed_type(text)
     except Exception as error:
-        raise invalid(f"The type of column {column!r} is {text!r}, which is no type of Spark") from error
+        raise invalid(f"The type of column {column!r} is {text!r}, which is not a type of Spark") from error

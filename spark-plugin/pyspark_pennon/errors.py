@@ -1,4 +1,4 @@
-"""Errors of this package are those of `pennon`, which is imported where one is raised: see `tables`."""
+"""Errors of this package are those of `pennon`, which is imported where one is raised: see `wheel`."""
 
 from __future__ import annotations
 

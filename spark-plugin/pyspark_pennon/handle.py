@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.options import session_storage_options
-from pyspark_pennon.provider import stored
+from pyspark_pennon.options.provider import stored
+from pyspark_pennon.options.source import session_storage_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.addressed_rows import FRAGMENT_BITS
+from pyspark_pennon.catalyst.filters import conjunction
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.executor import run_partitions, run_tasks
-from pyspark_pennon.filters import conjunction
-from pyspark_pennon.frames import parallelism, read
-from pyspark_pennon.orphans import committing, orphans_named
-from pyspark_pennon.provider import stored
-from pyspark_pennon.retries import retried
+from pyspark_pennon.options.provider import stored
+from pyspark_pennon.reads.addressed_rows import FRAGMENT_BITS
+from pyspark_pennon.reads.frames import parallelism, read
 from pyspark_pennon.row_changes import as_column
-from pyspark_pennon.schema import ROW_ADDRESS
+from pyspark_pennon.tasks.executor import run_partitions, run_tasks
+from pyspark_pennon.tasks.orphans import committing, orphans_named
+from pyspark_pennon.tasks.retries import retried
+from pyspark_pennon.types.schema import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,37 +16,33 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import tables
-from pyspark_pennon.addressed_rows import blob_columns, with_blobs
-from pyspark_pennon.assigned_values import assigned
-from pyspark_pennon.batches import converter
-from pyspark_pennon.column_names import assigned_name, is_case_sensitive, with_stored_names
+from pyspark_pennon import wheel
+from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.executor import run_partitions, run_tasks
-from pyspark_pennon.frames import parallelism, table_frame
-from pyspark_pennon.needed_columns import has_subquery, needed_columns
-from pyspark_pennon.options import ReadOptions, session_storage_options
-from pyspark_pennon.plans import ShippedPlan, numbered
-from pyspark_pennon.provider import stored
-from pyspark_pennon.reader import spark_batches
-from pyspark_pennon.retries import committed, published, retried
-from pyspark_pennon.schema import ROW_ADDRESS, ROW_ID, expected_schema, quoted
-from pyspark_pennon.workers import mapped
+from pyspark_pennon.options.provider import stored
+from pyspark_pennon.options.source import ReadOptions, session_storage_options
+from pyspark_pennon.reads.addressed_rows import blob_columns, with_blobs
+from pyspark_pennon.reads.frames import parallelism, table_frame
+from pyspark_pennon.reads.reader import spark_batches
+from pyspark_pennon.tasks.executor import run_partitions, run_tasks
+from pyspark_pennon.tasks.plans import ShippedPlan, numbered
+from pyspark_pennon.tasks.retries import committed, published, retried
+from pyspark_pennon.tasks.workers import mapped
+from pyspark_pennon.types.assigned_values import assigned
+from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, with_stored_names
+from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, expected_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from pyspark_pennon.conditions import Condition
+    from pyspark_pennon.catalyst.conditions import Condition
 
 ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 """Spark has no unsigned integers."""
 
 DRIVER_BYTES = 64 << 20
 """At most this much the driver reads itself to find rows: to start tasks takes Spark longer."""
-
-
-_REPEATED = "more than once"
-"""What the error of a job has for addresses that are given several times."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Target:
 
     def open(self) -> Any:
         """The newest version."""
-        return tables.open_table(self.options())
+        return wheel.open_table(self.options())
 
     def everything(self, table: Any) -> DataFrame:
         """All columns of a version, those of the system too, for analysis and joins."""
@@ -170,7 +166,7 @@ def check_columns(
 
 
 def check_value(name: str, value: object) -> None:
-    """Refuse what is no value of a column."""
+    """Refuse what is not a value of a column."""
     if not isinstance(value, str) and not hasattr(value, "cast"):
         raise invalid(
             f"The value of column '{name}' is {value!r}: expected a Column, or an expression in Spark's SQL as "
@@ -191,9 +187,9 @@ def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = 
 
 
 def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
-    from pyspark_pennon.conditions import analysed
+    from pyspark_pennon.catalyst.conditions import analysed
 
-    columns = tables.read_schema(table, target.all_columns(table))
+    columns = wheel.read_schema(table, target.all_columns(table))
     return analysed(target.spark, table, columns, condition, target.alias)
 
 
@@ -242,13 +238,13 @@ def _delete_found(task: Any) -> Any:
 def _searching_tasks(target: Target, table: Any, condition: Condition) -> int:
     """Into how many tasks of Spark a search for rows is divided; 0 if it is for the driver."""
     columns = sorted(condition.references or table.schema.names)
-    width = tables.row_width(table, columns)
+    width = wheel.row_width(table, columns)
     if width is not None and width * table.count_rows() <= DRIVER_BYTES:
         return 0
     options = target.options(filter_sql=condition.predicate)
 
     def tasks(options: ReadOptions) -> int:
-        return int(tables.plan_read(table, options, columns, parallelism(target.spark)).num_tasks)
+        return int(wheel.plan_read(table, options, columns, parallelism(target.spark)).num_tasks)
 
     return tasks(options) if tasks(replace(options, bytes_per_task=DRIVER_BYTES)) > 1 else 0
 
@@ -282,19 +278,19 @@ def _change_where(
     schema = changes_schema(table.schema, list(values))
     if has_subquery(wanted):
         return retried(lambda: _change_shuffled(target, condition, values, shown), f"{verb} {target.uri}")
-    read_plan = tables.plan_read(
+    read_plan = wheel.plan_read(
         table,
         target.options(),
         names or ["_rowid"],
         parallelism(target.spark),
-        least_bytes=tables.LEAST_FILE_BYTES if values else None,
+        least_bytes=wheel.LEAST_FILE_BYTES if values else None,
     )
     plan = jobs.plan_change_rows(
         table,
         schema,
         columns=names,
         filter=skipped,
-        batch_size_bytes=tables.BATCH_BYTES,
+        batch_size_bytes=wheel.BATCH_BYTES,
         blob_handling="all_binary",
         predicate=shown,
         tasks=max(1, read_plan.num_tasks),
@@ -385,16 +381,16 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
         raise invalid(f"The ids have the columns {', '.join(ids.columns)}; expected _rowid alone")
     _check_ids(ids)
     options = target.options(version=int(table.version), columns=None if columns is None else tuple(columns))
-    options = tables.with_stored_names(table, options, target.spark)
-    names = [*tables.read_columns(table, options), "_rowid"]
+    options = wheel.with_stored_names(table, options, target.spark)
+    names = [*wheel.read_columns(table, options), "_rowid"]
     full = target.options(version=int(table.version), columns=tuple(names))
-    schema = tables.read_schema(table, full)
+    schema = wheel.read_schema(table, full)
     expected = expected_schema(schema)
     blobs = blob_columns(table, names)
     plain = [*(name for name in names if name not in blobs), *([ROW_ADDRESS] if blobs else [])]
 
     def taken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened = tables.open_table(full)
+        opened = wheel.open_table(full)
         for batch in batches:
             if batch.num_rows:
                 rows = with_blobs(opened, opened.take_rows(batch.column(0), columns=plain), blobs)
@@ -423,8 +419,8 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
 
     try:
         return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
-    except pennon.InvalidInputError as error:
-        repeated = data.groupBy("_rowid").count().where("count > 1").first() if _REPEATED in str(error) else None
+    except pennon.InvalidInputError:
+        repeated = data.groupBy("_rowid").count().where("count > 1").first()
         if repeated is None:
             raise
         raise invalid(
@@ -459,7 +455,7 @@ def _addressed(target: Target, version: int, data: DataFrame, names: list[str], 
     options = target.options(version=version)
 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened = tables.open_table(options)
+        opened = wheel.open_table(options)
         for batch in batches:
             if batch.num_rows:
                 found = opened.take_rows(batch.column(0), columns=[ROW_ADDRESS], missing="error")

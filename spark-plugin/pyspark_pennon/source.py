@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql.datasource import DataSource
 
-from pyspark_pennon.feed_options import FeedOptions, is_feed, read_options, wants_changes
-from pyspark_pennon.options import ReadOptions, WriteOptions
+from pyspark_pennon.options.feed import FeedOptions, is_feed, read_options, wants_changes
+from pyspark_pennon.options.source import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -71,10 +71,10 @@ class DefaultSource(DataSource):
         >>> reader.load(f"{folder}/flights.lance").schema.simpleString()
         'struct<carrier:string,_rowid:bigint>'
         """
-        from pyspark_pennon import reader
+        from pyspark_pennon.reads import reader
 
         if is_feed(self.options):
-            from pyspark_pennon.changes import schema_of
+            from pyspark_pennon.feed.changes import schema_of
 
             return schema_of(self.options)
         return reader.pinned_schema(ReadOptions.parse(read_options(self.options)))
@@ -90,10 +90,10 @@ class DefaultSource(DataSource):
         >>> rows.orderBy("carrier").collect()
         [Row(carrier='AA'), Row(carrier='UA')]
         """
-        from pyspark_pennon import reader
+        from pyspark_pennon.reads import reader
 
         if wants_changes(self.options):
-            from pyspark_pennon.changes import ChangesReader
+            from pyspark_pennon.feed.changes import ChangesReader
 
             return ChangesReader(FeedOptions.parse(self.options, stream=False), schema)
         options = ReadOptions.parse(read_options(self.options))
@@ -113,7 +113,7 @@ class DefaultSource(DataSource):
         >>> table.version, table.count()
         (2, 5)
         """
-        from pyspark_pennon import writer
+        from pyspark_pennon.writes import writer
 
         return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
@@ -136,7 +136,7 @@ class DefaultSource(DataSource):
         3
         """
         _check_streams()
-        from pyspark_pennon.stream_source import StreamReader
+        from pyspark_pennon.streams.source import StreamReader
 
         return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
 
@@ -159,7 +159,7 @@ class DefaultSource(DataSource):
         3
         """
         _check_streams()
-        from pyspark_pennon.stream_sink import StreamWriter
+        from pyspark_pennon.streams.sink import StreamWriter
 
         return StreamWriter.plan(self.options, schema, overwrite=overwrite)
 

@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import tables
+from pyspark_pennon import wheel
 from pyspark_pennon.administration import AdministrationMethods
 from pyspark_pennon.builders import TableBuilder
-from pyspark_pennon.column_verbs import ColumnMethods
-from pyspark_pennon.feed import read_changes
-from pyspark_pennon.frames import read
-from pyspark_pennon.indices import IndexMethods
-from pyspark_pennon.merge import MergeBuilder
+from pyspark_pennon.columns.methods import ColumnMethods
+from pyspark_pennon.feed.frames import read_changes
+from pyspark_pennon.indices.methods import IndexMethods
+from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.optimize import OptimizeBuilder
-from pyspark_pennon.options import session_storage_options
-from pyspark_pennon.orphans import orphans_named
+from pyspark_pennon.options.source import session_storage_options
+from pyspark_pennon.reads.frames import read
 from pyspark_pennon.references import ReferenceMethods
 from pyspark_pennon.row_changes import delete_rows, take_rows, update_rows, update_rows_where
+from pyspark_pennon.tasks.orphans import orphans_named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -109,7 +109,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> LanceTable.isLanceTable(spark, f"{folder}/trains.lance")
         False
         """
-        return tables.find_table(uri, session_storage_options(spark, storage_options)) is not None
+        return wheel.find_table(uri, session_storage_options(spark, storage_options)) is not None
 
     @classmethod
     def create(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
@@ -401,7 +401,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
     """The same: text is an expression in any case."""
 
     def merge(self, source: DataFrame, condition: Column | str) -> MergeBuilder:
-        """Merge the rows of a frame into the table: see [MergeBuilder][pyspark_pennon.merge.MergeBuilder].
+        """Merge the rows of a frame into the table: see [MergeBuilder][pyspark_pennon.merge.builder.MergeBuilder].
 
         Parameters
         ----------
@@ -414,7 +414,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         ------
         pennon.errors.InvalidTypeError
             The source is not a frame of Spark, but one of pandas, for example. Errors in the condition and in
-            clauses are raised by [execute][pyspark_pennon.merge.MergeBuilder.execute].
+            clauses are raised by [execute][pyspark_pennon.merge.builder.MergeBuilder.execute].
 
         Examples
         --------

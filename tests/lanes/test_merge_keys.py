@@ -13,7 +13,8 @@ import pyspark_pennon
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, merge_attempt
+from pyspark_pennon import LanceTable
+from pyspark_pennon.merge import attempt as merge_attempt
 
 CONNECT = os.environ.get("PENNON_LANE") == "connect"
 BOUNDED = "(`id` >= 90) AND (`id` <= 109)"

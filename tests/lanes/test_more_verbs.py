@@ -201,7 +201,8 @@ def test_indices(spark: SparkSession, frame: DataFrame, table: LanceTable, uri: 
 @pytest.fixture
 def by_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables are divided among tasks, too."""
-    from pyspark_pennon import index_care, searches
+    from pyspark_pennon.indices import care as index_care
+    from pyspark_pennon.reads import searches
 
     monkeypatch.setattr(searches, "_LEAST_TASK_BYTES", 1 << 10)
     monkeypatch.setattr(index_care, "_LEAST_ROWS", 100)

@@ -111,7 +111,7 @@ def test_builders(spark: SparkSession, uri: str) -> None:
     for wrong, message in [
         (lambda: LanceTable.create(spark).addColumn("k", "int").execute(), "has no location"),
         (lambda: LanceTable.create(spark).location(f"{uri}-4").execute(), "has no columns"),
-        (lambda: LanceTable.create(spark).addColumn("k", "number"), "'number', which is no type of Spark"),
+        (lambda: LanceTable.create(spark).addColumn("k", "number"), "'number', which is not a type of Spark"),
         (lambda: LanceTable.create(spark).addColumns("k number"), "'k number', which is none of Spark"),
         (lambda: LanceTable.create(spark).addColumns(["k"]), "A column is 'k'"),
         *(

@@ -14,7 +14,7 @@ from pennon import jobs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, write
-from pyspark_pennon.merge import MergeBuilder
+from pyspark_pennon.merge.builder import MergeBuilder
 
 ROWS = 60
 VERSIONS = ["_row_created_at_version", "_row_last_updated_at_version"]

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, changes, read_changes
-from pyspark_pennon.executor import typed_error
-from pyspark_pennon.feed_options import FeedOptions
-from pyspark_pennon.options import ReadOptions
+from pyspark_pennon import LanceTable, read_changes
+from pyspark_pennon.feed import changes
+from pyspark_pennon.options.feed import FeedOptions
+from pyspark_pennon.options.source import ReadOptions
+from pyspark_pennon.tasks.executor import typed_error
 from support.model import Machine, program
 from support.seeds import seeds
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, apply_changes, nearest, read, read_changes, upsert_batches, write
-from pyspark_pennon.column_names import assigned_name, stored_name, stored_names
-from pyspark_pennon.upserts import _keys_of
+from pyspark_pennon.streams.upserts import _keys_of
+from pyspark_pennon.types.column_names import assigned_name, stored_name, stored_names
 
 NAMES = ["id", "Name", "a.b", "`q`", "x", "X"]
 

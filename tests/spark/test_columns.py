@@ -21,7 +21,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType
-from pyspark_pennon import LanceTable, columns, function_identity
+from pyspark_pennon import LanceTable
+from pyspark_pennon.columns import add as columns
+from pyspark_pennon.columns import function_identity
 
 
 def make(uri: str) -> pennon.LanceDataset:
@@ -332,7 +334,7 @@ lambda batch: [one for one in batch if one > 1]
 lambda batch: [one for one in batch if one > 1.0]""".splitlines()
     script = (
         "import json, sys\n"
-        "from pyspark_pennon.function_identity import digest\n"
+        "from pyspark_pennon.columns.function_identity import digest\n"
         "code, values = json.load(sys.stdin)\n"
         "def of(value):\n"
         "    module = {'__name__': '__main__'}\n"

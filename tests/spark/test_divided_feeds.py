@@ -11,9 +11,10 @@ import pennon
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark_pennon import changes, read_changes
-from pyspark_pennon.changes import FeedRange, read_partition
-from pyspark_pennon.feed_options import FeedOptions
+from pyspark_pennon import read_changes
+from pyspark_pennon.feed import changes
+from pyspark_pennon.feed.changes import FeedRange, read_partition
+from pyspark_pennon.options.feed import FeedOptions
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import NumberFormatException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, executor, merge_attempt, optimize, row_changes, write, write_tasks
+from pyspark_pennon import LanceTable, optimize, row_changes, write
+from pyspark_pennon.merge import attempt as merge_attempt
+from pyspark_pennon.tasks import executor
+from pyspark_pennon.writes import tasks as write_tasks
 
 ROWS = 40
 
@@ -45,7 +48,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
 
 def updated(_spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_changes, "parallelism", lambda _spark: 4)
-    monkeypatch.setattr("pyspark_pennon.tables.LEAST_FILE_BYTES", 1)
+    monkeypatch.setattr("pyspark_pennon.wheel.LEAST_FILE_BYTES", 1)
     failing(monkeypatch, row_changes)
     table.update("id % 2 = 0", {"n": "n + 1"})
 

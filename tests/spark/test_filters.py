@@ -5,20 +5,25 @@ from __future__ import annotations
 import datetime
 import math
 import time
+from collections.abc import Callable
 from decimal import Decimal
+from functools import reduce
+from operator import and_, or_
 from pathlib import Path
+from typing import Any
 
 import pennon
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, Not, StringStartsWith
-from pyspark_pennon import conditions, read, spark_api
-from pyspark_pennon.conditions import analysed
-from pyspark_pennon.filters import Translator
-from pyspark_pennon.schema import spark_schema
+from pyspark_pennon import LanceTable, read, spark_api
+from pyspark_pennon.catalyst import conditions
+from pyspark_pennon.catalyst.conditions import analysed
+from pyspark_pennon.catalyst.filters import Translator
+from pyspark_pennon.types.schema import spark_schema
 
 STAMP = datetime.datetime(2024, 3, 31, 1, 30, tzinfo=datetime.timezone.utc)
 DATA = pa.table(
@@ -228,6 +233,26 @@ def test_constants_of_the_moment_are_those_of_the_action(spark: SparkSession, tm
         condition = analysed(spark, pennon.dataset(uri), read(spark, uri).schema, f"{of_now} and id = 1")
         assert condition.is_of_now
         assert condition.later() == conditions.Condition(references=frozenset({"id", "due"}))
+
+
+@pytest.mark.parametrize("combined", [or_, and_])
+def test_long_chains(spark: SparkSession, tmp_path: Path, combined: Callable[[Any, Any], Any]) -> None:
+    """A chain of Columns is a tree as deep as it is long."""
+    uri = str(tmp_path / "chains.lance")
+    pennon.write_dataset({"id": list(range(2000))}, uri)
+    chain = reduce(combined, [fn.col("id") == at if combined is or_ else fn.col("id") != at for at in range(700)])
+    condition = analysed(spark, pennon.dataset(uri), read(spark, uri).schema, chain)
+    assert condition.references == frozenset({"id"})
+    assert read(spark, uri, where=chain).count() == (700 if combined is or_ else 1300)
+    table = LanceTable.forPath(spark, uri)
+    assert table.delete(chain).first().num_deleted_rows == (700 if combined is or_ else 1300)
+    source = spark.range(5).alias("s")
+    merge = table.alias("t").merge(source, (fn.col("t.id") == fn.col("s.id")) & chain_of("t", 300))
+    merge.whenMatchedDelete().whenNotMatchedInsertAll().execute()
+
+
+def chain_of(alias: str, length: int) -> Column:
+    return reduce(or_, [fn.col(f"{alias}.id") == at for at in range(length)])
 
 
 def test_texts_that_are_not_utf8_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:

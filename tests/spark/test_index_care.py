@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from pennon.indices import IndexConfig
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, index_care
+from pyspark_pennon import LanceTable
+from pyspark_pennon.indices import care as index_care
 from support.vectors import KINDS, PARTITIONS, exact, table_of, vectors, written
 
 MORE = 1400

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_pennon import LanceTable, read, write
-from pyspark_pennon.stream_sink import StreamBatch, StreamWriter, Written
+from pyspark_pennon.streams.sink import StreamBatch, StreamWriter, Written
 
 ROWS = 12
 

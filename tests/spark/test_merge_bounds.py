@@ -12,7 +12,8 @@ import pennon
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark_pennon import LanceTable, merge_attempt, read
+from pyspark_pennon import LanceTable, read
+from pyspark_pennon.merge import attempt as merge_attempt
 
 MOMENT = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
 

@@ -14,8 +14,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, addressed_rows, key_filter, merge_attempt
-from pyspark_pennon.merge import MergeBuilder
+from pyspark_pennon import LanceTable
+from pyspark_pennon.merge import attempt as merge_attempt
+from pyspark_pennon.merge import key_filter
+from pyspark_pennon.merge.builder import MergeBuilder
+from pyspark_pennon.reads import addressed_rows
 
 ROWS = 200
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"

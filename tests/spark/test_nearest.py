@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pennon.vector import vec_to_table
 from pyspark.sql import SparkSession
-from pyspark_pennon import LanceTable, nearest, search_tasks, searches
+from pyspark_pennon import LanceTable, nearest
+from pyspark_pennon.reads import search_tasks, searches
 from support.vectors import KINDS, PARTITIONS, vectors, written
 
 

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from pyspark_pennon import LanceTable, write
-from pyspark_pennon.storable import append_schema
+from pyspark_pennon.types.storable import append_schema
 
 NUMBERS = {"int": "7", "bigint": "7L", "double": "7D", "decimal(9,2)": "7BD"}
 OTHERS = {

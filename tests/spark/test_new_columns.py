@@ -270,7 +270,7 @@ def test_what_a_stream_and_the_feed_show(
     appended = sorted(tuple(row) for row in spark.table("new_columns").collect())
     assert appended == [(50, 6, "y", None), (51, 6, None, 6)]
 
-    # A merge that updates a row is no append.
+    # A merge that updates a row is not an append.
     merge(spark, uri, wider.where("id = 1").select("id", "n", fn.lit(1).alias("late"))).execute()
     sink = stream.writeStream.format("memory").queryName("new_columns_2").trigger(availableNow=True)
     with pytest.raises(StreamingQueryException, match=r"Version 6 .* made by a Merge, deleted or updated rows"):

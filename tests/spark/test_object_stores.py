@@ -22,17 +22,10 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType
-from pyspark_pennon import (
-    LanceTable,
-    apply_changes,
-    executor,
-    merge_attempt,
-    optimize,
-    read,
-    row_changes,
-    write,
-    write_tasks,
-)
+from pyspark_pennon import LanceTable, apply_changes, optimize, read, row_changes, write
+from pyspark_pennon.merge import attempt as merge_attempt
+from pyspark_pennon.tasks import executor
+from pyspark_pennon.writes import tasks as write_tasks
 from support.long import long
 from support.object_stores import BUCKET, Cloud, running_cloud
 

@@ -12,7 +12,8 @@ from pennon.optimize import Compaction
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, retries
+from pyspark_pennon import LanceTable
+from pyspark_pennon.tasks import retries
 
 
 @pytest.fixture

@@ -17,8 +17,10 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, columns, merge_attempt, read, row_changes, tables, write
-from pyspark_pennon.orphans import sentence
+from pyspark_pennon import LanceTable, read, row_changes, wheel, write
+from pyspark_pennon.columns import add as columns
+from pyspark_pennon.merge import attempt as merge_attempt
+from pyspark_pennon.tasks.orphans import sentence
 
 ROWS = 40
 
@@ -107,7 +109,7 @@ def test_a_merge(spark: SparkSession, table: LanceTable, monkeypatch: pytest.Mon
 
 def test_an_update(table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_changes, "parallelism", lambda _spark: 4)
-    monkeypatch.setattr(tables, "LEAST_FILE_BYTES", 1)
+    monkeypatch.setattr(wheel, "LEAST_FILE_BYTES", 1)
     with pytest.raises(PySparkException, match="no value for 39") as caught:
         table.update(set={"n": fails_after(table.uri, 3)("id")})
     assert len(check(table, caught.value)) == 3
@@ -138,7 +140,7 @@ def test_an_index(table: LanceTable) -> None:
 
 
 def test_new_columns(table: LanceTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(wheel, "LEAST_TASK_BYTES", 1)
     damage(table.uri, 3)
 
     def double(batch: pa.RecordBatch) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def test_new_columns(table: LanceTable, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_commit_that_is_refused(spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer changes the row during each attempt: the files of all attempts are named."""
-    from pyspark_pennon import retries
+    from pyspark_pennon.tasks import retries
 
     monkeypatch.setattr(retries.retried, "__kwdefaults__", {"is_repeatable": False, "attempts": 3})
     uri = table.uri
@@ -185,7 +187,7 @@ def test_a_compaction_that_is_refused(
 ) -> None:
     """The first group is committed, and another writer compacts the rest first, in the last attempt too."""
     from pennon.optimize import Compaction
-    from pyspark_pennon import retries
+    from pyspark_pennon.tasks import retries
 
     monkeypatch.setattr(retries.retried, "__kwdefaults__", {"is_repeatable": False, "attempts": 1})
     monkeypatch.setattr("pyspark_pennon.optimize.parallelism", lambda _spark: 1)

@@ -18,10 +18,10 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable, read, read_changes, write
-from pyspark_pennon.executor import typed_error
-from pyspark_pennon.feed_options import FeedOptions
-from pyspark_pennon.options import ReadOptions, WriteOptions, session_storage_options
-from pyspark_pennon.provider import ProvidedOptions, stored, with_provider
+from pyspark_pennon.options.feed import FeedOptions
+from pyspark_pennon.options.provider import ProvidedOptions, stored, with_provider
+from pyspark_pennon.options.source import ReadOptions, WriteOptions, session_storage_options
+from pyspark_pennon.tasks.executor import typed_error
 
 SECRET = "FAKE5ECRET"
 NAME = "vault_of_a_test:options"

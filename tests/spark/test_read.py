@@ -16,10 +16,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
-from pyspark_pennon import LanceTable, frames, read, read_changes, tables, typed_error
-from pyspark_pennon.options import ReadOptions
-from pyspark_pennon.plans import numbered
-from pyspark_pennon.reader import Reader, pinned_schema
+from pyspark_pennon import LanceTable, read, read_changes, typed_error, wheel
+from pyspark_pennon.options.source import ReadOptions
+from pyspark_pennon.reads import frames
+from pyspark_pennon.reads.reader import Reader, pinned_schema
+from pyspark_pennon.tasks.plans import numbered
 
 UTC = datetime.timezone.utc
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 123456)
@@ -134,8 +135,8 @@ def test_versions_columns_and_system_columns(spark: SparkSession, table: pennon.
     assert read(spark, table.uri, tasks=3).rdd.getNumPartitions() == 3
     assert read(spark, table.uri, bytes_per_task=1_000).count() == 18
     assert read(spark, table.uri).rdd.getNumPartitions() == 1
-    assert tables.count(ReadOptions(table.uri)) == 18
-    assert tables.count(ReadOptions(table.uri, version="two", filter_sql="id < 5")) == 5
+    assert wheel.count(ReadOptions(table.uri)) == 18
+    assert wheel.count(ReadOptions(table.uri, version="two", filter_sql="id < 5")) == 5
 
 
 def test_user_schema_prunes(spark: SparkSession, table: pennon.LanceDataset) -> None:
@@ -309,7 +310,7 @@ def test_each_core_reads_as_much(spark: SparkSession, uri: str, monkeypatch: pyt
     assert read(spark, uri).rdd.getNumPartitions() == cores
     assert read(spark, uri, bytes_per_task=size // 3 + 1).rdd.getNumPartitions() == 3
     assert read(spark, uri, filter_sql="id IS NULL").rdd.getNumPartitions() == 1
-    monkeypatch.setattr(tables, "TASK_BYTES", size // 3 + 1)
+    monkeypatch.setattr(wheel, "TASK_BYTES", size // 3 + 1)
     frame = read(spark, uri)
     assert frame.rdd.getNumPartitions() == -(-3 // cores) * cores
     parts = frame.groupBy(fn.spark_partition_id()).agg(fn.count("*"), fn.sum("id")).collect()
@@ -362,10 +363,10 @@ def test_batches_are_bounded_by_bytes(spark: SparkSession, uri: str, monkeypatch
     for batches in (list(rows(0)), list(reader.read(partition))):
         assert [at for batch in batches for at in batch["id"].to_pylist()] == list(range(192))
         assert len(batches) > 1
-        assert all(batch.num_rows * (wide + 8) <= tables.BATCH_BYTES + wide for batch in batches)
-    assert tables.BATCH_BYTES == 32 << 20
+        assert all(batch.num_rows * (wide + 8) <= wheel.BATCH_BYTES + wide for batch in batches)
+    assert wheel.BATCH_BYTES == 32 << 20
     assert frame.selectExpr("sum(length(v))").first() == (192 * wide,)
-    monkeypatch.setattr(tables, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(wheel, "BATCH_BYTES", 1 << 20)
     narrow = read(spark, uri, tasks=1, columns=["v"])
     assert max(batch.num_rows for batch in planned[1][1](0)) <= 4
     assert narrow.count() == 192

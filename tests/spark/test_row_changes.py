@@ -16,7 +16,8 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
-from pyspark_pennon import LanceTable, retries, row_changes, tables, write
+from pyspark_pennon import LanceTable, row_changes, wheel, write
+from pyspark_pennon.tasks import retries
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def verb(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "delete by tasks":
             patch.setattr(row_changes, "DRIVER_BYTES", 1)
-            patch.setattr(tables, "LEAST_TASK_BYTES", 1)
+            patch.setattr(wheel, "LEAST_TASK_BYTES", 1)
         yield request.param
 
 

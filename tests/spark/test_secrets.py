@@ -11,9 +11,10 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark_pennon import plans, read, write
-from pyspark_pennon.options import REDACTION, ReadOptions, WriteOptions, session_storage_options
-from pyspark_pennon.writer import Writer
+from pyspark_pennon import read, write
+from pyspark_pennon.options.source import REDACTION, ReadOptions, WriteOptions, session_storage_options
+from pyspark_pennon.tasks import plans
+from pyspark_pennon.writes.writer import Writer
 
 SECRET = "FAKE5ECRET"
 STORAGE = {"aws_secret_access_key": SECRET, "azure_storage_account_key": SECRET, "aws_session_token": SECRET}

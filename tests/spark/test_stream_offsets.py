@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from pennon import jobs
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark_pennon import stream_source
-from pyspark_pennon.changes import schema_of
-from pyspark_pennon.feed_options import FeedOptions
-from pyspark_pennon.stream_source import StreamReader
+from pyspark_pennon.feed.changes import schema_of
+from pyspark_pennon.options.feed import FeedOptions
+from pyspark_pennon.streams import source as stream_source
+from pyspark_pennon.streams.source import StreamReader
 from support.model import Machine, program
 from support.seeds import seeds
 

@@ -13,9 +13,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark_pennon import LanceTable
-from pyspark_pennon.executor import typed_error
-from pyspark_pennon.sink_checkpoint import NOTE
-from pyspark_pennon.stream_sink import BATCH, QUERY, StreamBatch
+from pyspark_pennon.streams.sink import BATCH, QUERY, StreamBatch
+from pyspark_pennon.streams.sink_checkpoint import NOTE
+from pyspark_pennon.tasks.executor import typed_error
 
 
 @pytest.fixture

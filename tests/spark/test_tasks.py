@@ -21,10 +21,11 @@ from pennon._text import in_bytes
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, executor, read, write
-from pyspark_pennon.executor import run_tasks, typed_error
-from pyspark_pennon.frames import parallelism
-from pyspark_pennon.progress import SETTING, Done
+from pyspark_pennon import LanceTable, read, write
+from pyspark_pennon.reads.frames import parallelism
+from pyspark_pennon.tasks import executor
+from pyspark_pennon.tasks.executor import run_tasks, typed_error
+from pyspark_pennon.tasks.progress import SETTING, Done
 
 
 @dataclass(frozen=True)
@@ -387,7 +388,7 @@ def test_a_worker_forgets_the_archives_of_spark(spark: SparkSession) -> None:
     import sys
     from zipimport import zipimporter
 
-    from pyspark_pennon.workers import forget_archives
+    from pyspark_pennon.tasks.workers import forget_archives
 
     def known() -> list[str]:
         return [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]
@@ -420,7 +421,7 @@ def test_collections_of_garbage_between_tasks_leave_modules_alone(spark: SparkSe
     import types
     import weakref
 
-    from pyspark_pennon.workers import freeze_modules, mapped
+    from pyspark_pennon.tasks.workers import freeze_modules, mapped
 
     class Loop:
         def __init__(self) -> None:
@@ -468,7 +469,7 @@ def test_workers_do_not_wait_to_send(spark: SparkSession) -> None:
                             found.append(f"{connection.getpeername()[0]} {at_once}")
             yield pa.RecordBatch.from_pydict({"found": [", ".join(found)]})
 
-    from pyspark_pennon.workers import mapped
+    from pyspark_pennon.tasks.workers import mapped
 
     (row,) = mapped(spark.range(0, 1, 1, 1), run, "found string").collect()
     assert "127.0.0.1 1" in row.found
@@ -479,7 +480,7 @@ def test_workers_do_not_wait_to_send(spark: SparkSession) -> None:
 def test_a_timeout_of_sockets_leaves_the_connection_as_it_is(timeout: float | None) -> None:
     import socket
 
-    from pyspark_pennon import workers
+    from pyspark_pennon.tasks import workers
 
     before = socket.getdefaulttimeout()
     with (
@@ -502,7 +503,7 @@ def test_a_timeout_of_sockets_leaves_the_connection_as_it_is(timeout: float | No
 def test_only_archives_that_do_not_change_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from pyspark_pennon.workers import forget_archives
+    from pyspark_pennon.tasks.workers import forget_archives
 
     kept = ["/tasks/code.zip", "/tasks/code.egg/inner", "/venv/lib/python3.11/site-packages", "/tasks/jar/module"]
     fixed = [

@@ -17,9 +17,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable, apply_changes, upsert_batches
-from pyspark_pennon.batch_calls import numbered_call
-from pyspark_pennon.executor import typed_error
-from pyspark_pennon.stream_sink import BATCH, PART, QUERY, StreamBatch
+from pyspark_pennon.streams.batch_calls import numbered_call
+from pyspark_pennon.streams.sink import BATCH, PART, QUERY, StreamBatch
+from pyspark_pennon.tasks.executor import typed_error
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_pennon import LanceTable, read, write
-from pyspark_pennon.options import WriteOptions
-from pyspark_pennon.write_plan import WritePlan
-from pyspark_pennon.writer import Writer
+from pyspark_pennon.options.source import WriteOptions
+from pyspark_pennon.writes.plan import WritePlan
+from pyspark_pennon.writes.writer import Writer
 
 SCHEMA = StructType([StructField("id", LongType())])
 

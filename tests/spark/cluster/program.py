@@ -21,17 +21,9 @@ from typing import Any
 import lance
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import (
-    LanceTable,
-    apply_changes,
-    merge_attempt,
-    optimize,
-    read,
-    row_changes,
-    upsert_batches,
-    write,
-    write_tasks,
-)
+from pyspark_pennon import LanceTable, apply_changes, optimize, read, row_changes, upsert_batches, write
+from pyspark_pennon.merge import attempt as merge_attempt
+from pyspark_pennon.writes import tasks as write_tasks
 
 Rows = dict[int, tuple[int, str]]
 

@@ -1,0 +1,1 @@
+"""What Spark's plans say of conditions and columns."""

@@ -1,0 +1,1 @@
+"""Indices that Spark's tasks build and keep."""

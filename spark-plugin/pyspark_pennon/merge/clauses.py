@@ -1,0 +1,126 @@
+"""The clauses of a merge, and what becomes of a row by them, as columns that Spark evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.types.assigned_values import assigned, of_one_row, with_nulls
+from pyspark_pennon.types.schema import quoted, spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+CHANGE_TYPE = "_change_type"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What becomes of rows for which a condition is true and which no clause before took."""
+
+    action: str
+    condition: Column | str | None = None
+    values: Mapping[str, Column | str] | None = None
+    """None: all columns that the source and the table have in common."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How clauses become columns.
+
+    Attributes
+    ----------
+    schema
+        The columns of the table, with those that it gets.
+    stored
+        Names of the columns that it has.
+    alias
+        That of the table.
+    columns
+        Those that some clause assigns.
+    updated
+        Those that an update assigns.
+    """
+
+    schema: pa.Schema
+    stored: list[str]
+    alias: str
+    columns: list[str]
+    updated: list[str]
+
+    def of(self, clauses: Sequence[Clause]) -> list[Column]:
+        """What becomes of a row and its new values, which have the Spark types of the table's columns."""
+        from pyspark.sql import functions as fn
+
+        def chosen(pick: Callable[[Clause], Column]) -> Column:
+            """The value of the first clause whose condition is true, null if none is."""
+            value = fn.lit(None)
+            for clause in reversed(clauses):
+                if clause.condition is None:
+                    value = pick(clause)
+                else:
+                    value = fn.when(as_column(clause.condition), pick(clause)).otherwise(value)
+            return value
+
+        columns = [chosen(lambda clause: fn.lit(clause.action)).cast("string").alias(CHANGE_TYPE)]
+        for name in self.columns:
+            kind = with_nulls(spark_type(self.schema.field(name)))
+
+            def value(clause: Clause, name: str = name, kind: Any = kind) -> Column:
+                if clause.values is not None and name in clause.values:
+                    return as_column(clause.values[name])
+                if clause.action == "update" and name in self.updated and name in self.stored:
+                    # Another clause assigns it.
+                    return fn.col(f"{self.alias}.{quoted(name)}")
+                return fn.lit(None).cast(kind)
+
+            columns.append(chosen(value).cast(kind).alias(name))
+        return columns
+
+
+def assigned_names(schema: pa.Schema, clauses: Sequence[Clause]) -> list[str]:
+    """The columns that clauses assign, in the order of the table."""
+    assigned = {name for clause in clauses for name in clause.values or {}}
+    return [name for name in schema.names if name in assigned]
+
+
+def typed_clauses(clauses: Sequence[Clause], frame: DataFrame, schema: pa.Schema) -> list[Clause]:
+    """The same with values, computed from a frame, in the Spark types of the table's columns.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        A value or condition is not computed from its own row.
+    """
+    conditions = {
+        f"The condition of {clause.action} clause {at}": as_column(clause.condition)
+        for at, clause in enumerate(clauses, 1)
+        if clause.condition is not None
+    }
+    if conditions:
+        of_one_row(frame, conditions)
+
+    def typed(clause: Clause) -> Clause:
+        if not clause.values:
+            return clause
+        values = {name: as_column(value) for name, value in clause.values.items()}
+        return replace(clause, values=assigned(frame, schema, values))
+
+    return [typed(clause) for clause in clauses]
+
+
+def check_types(schema: pa.Schema, updates: Sequence[Clause]) -> None:
+    """Refuse columns that only some clauses assign and whose values Spark cannot hold: others would lose digits."""
+    for name in assigned_names(schema, updates):
+        kind = schema.field(name).type
+        if "[ns" in str(kind) and not all(name in (clause.values or {}) for clause in updates):
+            raise invalid(
+                f"Not all update clauses assign the column '{name}' of type {kind}, which Spark reads in "
+                "microseconds: assign it in all of them, or merge in two steps"
+            )

@@ -1,0 +1,248 @@
+"""What a merge learns from Spark's plans: whether its source is deterministic, the keys, and their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pyspark_pennon import spark_api, wheel
+from pyspark_pennon.catalyst.equal_columns import column_named, equal_columns
+from pyspark_pennon.catalyst.filters import Translator
+from pyspark_pennon.catalyst.needed_columns import items
+from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.types.schema import spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+
+def is_deterministic(frame: DataFrame) -> bool:
+    """Whether Spark would compute the same rows again, for all it knows.
+
+    In Spark Connect the plan is on the server, nothing is known, and the answer is yes.
+    """
+    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
+    return execution is None or bool(execution().analyzed().deterministic())
+
+
+@dataclass
+class Keys:
+    """What the condition of a merge says of columns of the table.
+
+    Attributes
+    ----------
+    names
+        Columns that are equal to something of the source.
+    bare
+        Those of them that are equal to a column of the source of the same type, with that column.
+    exact
+        Those of them that match what is the same value, with what that is of the source: in Spark Connect a column.
+    """
+
+    names: list[str] = field(default_factory=list)
+    bare: dict[str, str] = field(default_factory=dict)
+    exact: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, key: str, own: str | None, same: Any = None) -> None:
+        """Add a key.
+
+        Parameters
+        ----------
+        own
+            The column of the source whose values bound those of the key, if there is one.
+        same
+            What the key is compared with, if that is the same value where they are equal.
+        """
+        if key not in self.names:
+            self.names.append(key)
+        if own is not None:
+            self.bare.setdefault(key, own)
+        if same is not None:
+            self.exact.setdefault(key, same)
+
+    def is_inserted(self, key: str, values: Iterable[Column | str | None], source: DataFrame) -> bool:
+        """Whether the values that inserted rows get for a key are those by which rows match."""
+        same = self.exact.get(key)
+        if isinstance(same, str):
+            return all(value is not None and column_named(source, as_column(value)) == same for value in values)
+        return same is not None and all(
+            value is not None and _without_casts(_resolved(source, value)).semanticEquals(same) for value in values
+        )
+
+
+def keys_of(joined: DataFrame, condition: Column, target: DataFrame, source: DataFrame) -> Keys:
+    """The keys of a join: by its plan, or in Spark Connect by its condition, of which pairs of columns are seen."""
+    found = Keys()
+    execution = getattr(getattr(joined, "_jdf", None), "queryExecution", None)
+    if execution is None:
+        for key, own, operator in equal_columns(condition, target, source):
+            if operator == "<=>":
+                found.add(key, None)
+            else:
+                kinds = [frame.schema[name].dataType for frame, name in ((target, key), (source, own))]
+                found.add(key, own, own if _is_exact(*(kind.simpleString() for kind in kinds)) else None)
+        return found
+    plan = execution().analyzed()
+    if str(plan.getClass().getSimpleName()) != "Join" or not plan.condition().isDefined():
+        return found
+    sides = [
+        {a.exprId().id(): a.name() for a in items(frame._jdf.queryExecution().analyzed().output())}
+        for frame in (target, source)
+    ]
+    _collect(plan.condition().get(), sides, found)
+    return found
+
+
+def _collect(expression: Any, sides: list[dict[int, str]], found: Keys) -> None:
+    name = str(expression.getClass().getSimpleName())
+    if name == "And":
+        _collect(expression.left(), sides, found)
+        _collect(expression.right(), sides, found)
+    elif name in ("EqualTo", "EqualNullSafe"):
+        pair = [expression.left(), expression.right()]
+        for mine, other in (pair, pair[::-1]):
+            key = _attribute(mine)
+            used = {attribute.exprId().id() for attribute in items(other.references().toSeq())}
+            if key not in sides[0] or not used or not used <= set(sides[1]):
+                continue
+            if name == "EqualNullSafe":
+                found.add(sides[0][key], None)
+                continue
+            is_bare = all(str(side.getClass().getSimpleName()) == "AttributeReference" for side in pair)
+            same = [_without_casts(side) for side in (mine, other)]
+            is_column = str(same[0].getClass().getSimpleName()) == "AttributeReference"
+            is_exact = is_column and _is_exact(*(str(s.dataType().simpleString()) for s in same))
+            found.add(
+                sides[0][key], sides[1][_attribute(other)] if is_bare else None, same[1] if is_exact else None
+            )
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_SAME = ("boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "float", "double")
+
+
+def _is_exact(mine: str, other: str) -> bool:
+    """Whether what is equal is the same value, of types as Spark writes them: zeros and NaN count as the same."""
+    if mine in _WHOLE and other in _WHOLE:
+        return True
+    return mine == other and (mine in _SAME or mine.startswith("decimal"))
+
+
+def _without_casts(expression: Any) -> Any:
+    """What is cast from one type of whole numbers to a wider one."""
+    while str(expression.getClass().getSimpleName()) == "Cast":
+        child = expression.child()
+        kinds = [str(side.dataType().simpleString()) for side in (child, expression)]
+        if not set(kinds) <= set(_WHOLE) or _WHOLE.index(kinds[0]) > _WHOLE.index(kinds[1]):
+            break
+        expression = child
+    return expression
+
+
+def _resolved(source: DataFrame, value: Column | str) -> Any:
+    """The expression of a value, over the columns of the source."""
+    expression = items(source.select(as_column(value))._jdf.queryExecution().analyzed().projectList())[0]
+    return expression.child() if str(expression.getClass().getSimpleName()) == "Alias" else expression
+
+
+def _attribute(expression: Any) -> int:
+    """The id of a column, whatever it is cast to; -1 of anything else."""
+    while str(expression.getClass().getSimpleName()) == "Cast":
+        expression = expression.child()
+    if str(expression.getClass().getSimpleName()) != "AttributeReference":
+        return -1
+    return int(expression.exprId().id())
+
+
+def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The number of rows of the source, and predicates in Pennon's SQL for the bounds of its keys.
+
+    Only of keys that both systems compare alike: whole numbers, text, dates, times and decimals.
+    """
+    from pyspark.sql import functions as fn
+
+    compared = {
+        target: own
+        for target, own in keys.items()
+        if target in table.schema.names
+        and source.columns.count(own) == 1
+        and _is_comparable(table.schema.field(target).type)
+        and source.schema[own].dataType == spark_type(table.schema.field(target))
+    }
+    aggregates = [fn.count(fn.lit(1))]
+    for target, own in compared.items():
+        kind = table.schema.field(target).type
+        aggregates += [_exact(fn.min(source[own]), kind), _exact(fn.max(source[own]), kind)]
+    row = source.agg(*aggregates).first()
+    assert row is not None
+    kinds = {name: spark_type(table.schema.field(name)) for name in compared}
+    translator = Translator(wheel.full_schema(table), kinds)
+    bounds: list[str | None] = []
+    for at, target in enumerate(compared):
+        kind = table.schema.field(target).type
+        least, most = (_value(row[1 + 2 * at + side], kind) for side in range(2))
+        if least is not None:
+            bounds.append(translator.translate(spark_api.GreaterThanOrEqual((target,), least)))
+        if most is not None:
+            bounds.append(translator.translate(spark_api.LessThanOrEqual((target,), most)))
+    return int(row[0]), [text for text in bounds if text is not None]
+
+
+def _is_comparable(kind: pa.DataType) -> bool:
+    return any(matches(kind) for matches in _COMPARABLE) and not is_of_nanoseconds(kind)
+
+
+_COMPARABLE = (
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date32,
+    pa.types.is_timestamp,
+    pa.types.is_decimal128,
+)
+
+
+def is_of_nanoseconds(kind: pa.DataType) -> bool:
+    """Spark has microseconds: what it compares is not what the table compares."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _exact(bound: Column, kind: pa.DataType) -> Column:
+    """A bound in a form that comes to the driver as it is.
+
+    Dates and times have years in Spark that Python lacks, and instants come in a time zone that has an hour twice.
+    """
+    from pyspark.sql import functions as fn
+
+    if pa.types.is_date(kind):
+        return fn.unix_date(bound)
+    if pa.types.is_timestamp(kind):
+        return bound.cast("string") if kind.tz is None else fn.unix_micros(bound)
+    return bound
+
+
+_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def _value(bound: Any, kind: pa.DataType) -> Any:
+    """The bound as Python has it; None where it has none."""
+    if bound is None:
+        return None
+    try:
+        if pa.types.is_date(kind):
+            return (_START + timedelta(days=bound)).date()
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            return _START + timedelta(microseconds=bound)
+        if pa.types.is_timestamp(kind):
+            seconds, _, fraction = bound.partition(".")
+            moment = datetime.strptime(seconds, "%Y-%m-%d %H:%M:%S")
+            return moment + timedelta(microseconds=int(fraction.ljust(6, "0")))
+    except (OverflowError, ValueError):
+        return None
+    return int(bound) if pa.types.is_integer(kind) else bound

@@ -1,0 +1,1 @@
+"""Options of the data source, of the feed and of stores: names, parsing, errors."""

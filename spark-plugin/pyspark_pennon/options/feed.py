@@ -1,0 +1,153 @@
+"""Options of the change feed and of streams: names, parsing, errors. Names are Delta's where Delta has them.
+
+| option | feed | stream | meaning |
+|---|---|---|---|
+| `path`, `storage.<key>`, `storageOptionsProvider`, `columns` | x | x | as in a read |
+| `readChangeFeed` | x | x | changes of rows instead of rows |
+| `startingVersion` | x | x | the first version whose changes count; in a stream also `latest`, for those to come |
+| `startingTimestamp` | x | x | the same by time: the first version made at or after it |
+| `endingVersion`, `endingTimestamp` | x | | the last version whose changes count; the newest by default |
+| `netChanges` | x | | what differs between the two ends, at most one change per row |
+| `dropUnchanged` | x | x | leave out updates that left the columns as they were |
+| `maxVersionsPerTrigger` | | x | the most versions in a batch |
+| `maxRowsPerTrigger` | | x | rows after which a batch takes no further version, or fragment of the snapshot |
+| `skipChangeCommits` | | x | without a feed: pass over versions that update or delete rows |
+| `with_row_id` | | x | without a feed: add `_rowid` |
+
+As in a read, underscores and capitals in names do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, natural, positive
+
+LATEST = "latest"
+"""The starting version of a stream that is only to see what comes."""
+
+_FEED = ("readChangeFeed", "startingVersion", "startingTimestamp", "dropUnchanged")
+_BATCH = ("endingVersion", "endingTimestamp", "netChanges")
+_STREAM = ("maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChangeCommits")
+_COMMON = ("path", "columns")
+_ROW_ID = "with_row_id"
+# Delta's older spelling.
+_ALIASES = {"readchangedata": "readChangeFeed"}
+_SWITCHES = {"readchangefeed", "readchangedata"}
+
+
+@dataclass(frozen=True)
+class FeedOptions:
+    """What a change feed or a stream reads; picklable, and without secrets in its representation."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    read_change_feed: bool = False
+    columns: tuple[str, ...] | None = None
+    starting_version: int | str | None = None
+    starting_timestamp: str | None = None
+    ending_version: int | None = None
+    ending_timestamp: str | None = None
+    net: bool = False
+    drop_unchanged: bool = False
+    max_versions: int | None = None
+    max_rows: int | None = None
+    skip_change_commits: bool = False
+    with_row_id: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, stream: bool | None) -> FeedOptions:
+        """Parse Spark's options; `ValueError` names the option at fault.
+
+        Parameters
+        ----------
+        stream
+            Whether they are those of a stream; None where Spark does not say, and asks for the columns of either.
+        """
+        own = {True: (*_STREAM, _ROW_ID), False: _BATCH, None: (*_BATCH, *_STREAM, _ROW_ID)}[stream]
+        action = {True: "stream", False: "change feed", None: "change feed or stream"}[stream]
+        known = (*_COMMON, *_FEED, *own)
+        values = OptionValues(options, known, action, aliases=_ALIASES, elsewhere=_of_reads)
+        get = values.get
+        parsed = cls(
+            uri=values.uri(),
+            storage_options=values.storage_options(),
+            read_change_feed=get("readChangeFeed", boolean, False),
+            columns=get("columns", column_names),
+            starting_version=get("startingVersion", natural if stream is False else _version_or_latest),
+            starting_timestamp=get("startingTimestamp", str),
+            ending_version=get("endingVersion", natural),
+            ending_timestamp=get("endingTimestamp", str),
+            net=get("netChanges", boolean, False),
+            drop_unchanged=get("dropUnchanged", boolean, False),
+            max_versions=get("maxVersionsPerTrigger", positive),
+            max_rows=get("maxRowsPerTrigger", positive),
+            skip_change_commits=get("skipChangeCommits", boolean, False),
+            with_row_id=get(_ROW_ID, boolean, False),
+        )
+        parsed.check()
+        return parsed
+
+    def check(self) -> None:
+        """Raises an error for options that contradict each other."""
+        for end in ("starting", "ending"):
+            if isinstance(getattr(self, f"{end}_version"), bool):
+                raise invalid(
+                    f"Pennon option '{end}Version' is {getattr(self, f'{end}_version')}: expected a number"
+                )
+            if getattr(self, f"{end}_version") is not None and getattr(self, f"{end}_timestamp") is not None:
+                raise invalid(
+                    f"Pennon options '{end}Version' and '{end}Timestamp' were both given; give one of them"
+                )
+        if self.read_change_feed and self.skip_change_commits:
+            raise invalid("skipChangeCommits is for streams of appended rows: a change feed shows every change")
+        if self.drop_unchanged and not self.read_change_feed:
+            raise invalid("dropUnchanged is for change feeds: set readChangeFeed as well")
+
+
+def is_feed(options: Mapping[str, str]) -> bool:
+    """Whether Spark's options are those of a change feed or a stream, which `schema()` is not told otherwise."""
+    special = {bare(name) for name in (*_FEED, *_BATCH, *_STREAM)} - _SWITCHES
+    return wants_changes(options) or any(bare(name) in special for name in options)
+
+
+def has_end(options: Mapping[str, str]) -> bool:
+    """Whether there are options that no stream has: those of a feed that is read once."""
+    return any(bare(name) in {bare(known) for known in _BATCH} for name in options)
+
+
+def wants_changes(options: Mapping[str, str]) -> bool:
+    """Whether `readChangeFeed` is given and not false."""
+    return any(bare(name) in _SWITCHES and value.strip().lower() != "false" for name, value in options.items())
+
+
+def read_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Spark's options of a read of rows.
+
+    Raises
+    ------
+    ValueError
+        There are options of a feed among them.
+    """
+    if is_feed(options):
+        raise invalid(
+            "Options of a change feed were given to a read of rows: set readChangeFeed to read changes, or version "
+            "to read the rows of a version"
+        )
+    return {name: value for name, value in options.items() if bare(name) not in _SWITCHES}
+
+
+def _of_reads(name: str) -> str | None:
+    """What to say of options that name a version of a read otherwise than by its number or time."""
+    if bare(name) not in ("branch", "tag"):
+        return None
+    return (
+        f"Pennon option '{name}' belongs to a read of rows: read a branch's feed by its location, and name the "
+        "versions where a feed starts and ends by number or time; LanceTable.branches() and tags() have these"
+    )
+
+
+def _version_or_latest(text: str) -> int | str:
+    return LATEST if text.strip().lower() == LATEST else natural(text)

@@ -1,0 +1,316 @@
+"""Options of `spark.read.format("pennon")` and `df.write.format("pennon")`: names, parsing, errors.
+
+Spark passes options as text with lower-cased names. This module parses them once, into
+[ReadOptions][] or [WriteOptions][]. Underscores are optional, so that `merge_schema` may be written `mergeSchema`.
+[OptionValues][pyspark_pennon.options.values.OptionValues] checks names and values, also for change feeds.
+
+| option | read | write | meaning |
+|---|---|---|---|
+| `path` | x | x | table URI; what `load(uri)` and `save(uri)` set |
+| `storage.<key>` | x | x | storage option `<key>`, such as `storage.aws_region` |
+| `storageOptionsProvider` | x | x | `module:function` that returns storage options, in every process |
+| `version`, `tag`, `timestamp` | x | | the version to read: a number, the name of a tag, a time |
+| `branch` | x | | the branch to read; with `version` one of its versions |
+| `columns` | x | | comma-separated names, or a JSON list when names contain commas |
+| `filter_sql` | x | | predicate in Pennon's SQL dialect |
+| `push_filters` | x | | take over Spark's own filters, for a frame that is used once (default false) |
+| `with_row_id`, `with_row_address`, `with_row_versions` | x | | add the system columns |
+| `batch_size` | x | | rows in an Arrow batch, at most |
+| `tasks`, `bytes_per_task` | x | | into how many Spark tasks the read is divided |
+| `create` | | x | fail when the table exists already |
+| `merge_schema` | | x | add columns that the table lacks (default false) |
+| `drop_system_columns` | | x | leave out `_rowid` and its like instead of refusing them (default false) |
+| `max_rows_per_file`, `max_bytes_per_file` | | x | when a task starts its next file |
+| `data_storage_version` | | x | data file version of a new table |
+| `enable_stable_row_ids` | | x | for a new table (default true) |
+| `compatible_with` | | x | the oldest release of pylance that shall read the table |
+| `durability` | | x | `full` (default) or `os` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark_pennon.errors import invalid
+from pyspark_pennon.options.provider import ProvidedOptions, with_provider
+from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, positive, time_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SESSION_PREFIX = "spark.pennon.storage."
+"""Settings of the session that are storage options of every table."""
+
+DEFAULT_BATCH_SIZE = 65_536
+"""Rows in a batch: Spark's Python sources are fastest with large batches."""
+
+_ELSEWHERE = {
+    "filter": "the option is called 'filter_sql', since it is Pennon's SQL dialect and not Spark's",
+    "where": "a data source cannot evaluate Spark's SQL: use where() on the frame, or read(where=...)",
+    "replacewhere": "use pyspark_pennon.write(df, uri, mode='overwrite', replace_where=...)",
+    "maxtasks": "use pyspark_pennon.write(df, uri, max_tasks=...), or coalesce() on the frame",
+    "versionasof": "the option is called 'version'",
+    "timestampasof": "the option is called 'timestamp'",
+    "paths": "a Pennon table is read by one URI; several were given to load()",
+}
+"""What people look for under another name, without underscores."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a job reads from a table; picklable, and without secrets in its representation.
+
+    Attributes
+    ----------
+    uri
+        Where the table is.
+    version
+        A version number or the name of a tag; None for the newest.
+    columns
+        Columns to read, in this order; None for all.
+    filter_sql
+        Predicate in Pennon's SQL dialect.
+    branch
+        The branch that is read, and that `version` belongs to.
+    timestamp
+        The newest version that was committed at or before this time.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    version: int | str | None = None
+    columns: tuple[str, ...] | None = None
+    filter_sql: str | None = None
+    push_filters: bool = False
+    with_row_id: bool = False
+    with_row_address: bool = False
+    with_row_versions: bool = False
+    batch_size: int = DEFAULT_BATCH_SIZE
+    tasks: int | None = None
+    bytes_per_task: int | None = None
+    branch: str | None = None
+    timestamp: str | datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.timestamp is not None and (self.version is not None or self.branch is not None):
+            raise invalid("a timestamp was given together with a version, tag or branch; give one of them")
+        if self.branch is not None and isinstance(self.version, str):
+            raise invalid(f"tag {self.version!r} and branch {self.branch!r} were both given; give one of them")
+        if self.tasks is not None and self.bytes_per_task is not None:
+            raise invalid("Pennon options 'tasks' and 'bytes_per_task' were both given; give one of them")
+        for name in ("batch_size", "tasks", "bytes_per_task"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise invalid(f"Pennon option '{name}' is {number}: expected 1 or more")
+
+    def at(self, location: str, version: int) -> ReadOptions:
+        """The same of a version by its number, whatever it was named by: a tag may be of a branch.
+
+        Parameters
+        ----------
+        location
+            The URI of the open table, which for a branch is its own.
+        """
+        return replace(self, uri=location, version=version, branch=None, timestamp=None)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Parse Spark's options of a read; `ValueError` names the option at fault."""
+        values = OptionValues(options, sorted(_READ), "read", elsewhere=_belongs(_WRITE, "read", "write"))
+        version: int | None = values.get("version", positive)
+        tag: str | None = values.get("tag", str)
+        return cls(
+            uri=values.uri(),
+            storage_options=values.storage_options(),
+            version=one_reference(version, tag),
+            columns=values.get("columns", _columns),
+            filter_sql=values.get("filter_sql", str),
+            push_filters=values.get("push_filters", boolean, False),
+            with_row_id=values.get("with_row_id", boolean, False),
+            with_row_address=values.get("with_row_address", boolean, False),
+            with_row_versions=values.get("with_row_versions", boolean, False),
+            batch_size=values.get("batch_size", positive, DEFAULT_BATCH_SIZE),
+            tasks=values.get("tasks", positive),
+            bytes_per_task=values.get("bytes_per_task", positive),
+            branch=values.get("branch", str),
+            timestamp=values.get("timestamp", _time),
+        )
+
+
+def one_reference(version: int | None, tag: str | None) -> int | str | None:
+    """A version by number or by tag. Raises `ValueError` if both are given, or a boolean."""
+    if isinstance(version, bool):
+        raise invalid(f"Pennon option 'version' is {version}: expected a number")
+    if version is not None and tag is not None:
+        raise invalid("Pennon options 'version' and 'tag' were both given; give one of them")
+    return version if tag is None else tag
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a job writes to a table; picklable, and without secrets in its representation."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    create: bool = False
+    merge_schema: bool = False
+    drop_system_columns: bool = False
+    durability: Literal["full", "os"] = "full"
+    is_case_sensitive: bool = False
+    """Whether names of columns differ by case, as in the session of `write`; the data source does not know."""
+    file_parameters: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments for writing files, only those that were given."""
+    table_parameters: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments for making a table, only those that were given."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Parse Spark's options of a write; `ValueError` names the option at fault."""
+        values = OptionValues(options, sorted(_WRITE), "write", elsewhere=_belongs(_READ, "write", "read"))
+        return cls(
+            uri=values.uri(),
+            storage_options=values.storage_options(),
+            create=values.get("create", boolean, False),
+            merge_schema=values.get("merge_schema", boolean, False),
+            drop_system_columns=values.get("drop_system_columns", boolean, False),
+            durability=values.get("durability", _durability, "full"),
+            file_parameters=_given(
+                max_rows_per_file=values.get("max_rows_per_file", positive),
+                max_bytes_per_file=values.get("max_bytes_per_file", positive),
+            ),
+            table_parameters=_given(
+                enable_stable_row_ids=values.get("enable_stable_row_ids", boolean),
+                data_storage_version=values.get("data_storage_version", str),
+                compatible_with=values.get("compatible_with", str),
+            ),
+        )
+
+
+def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The storage options of a session, `spark.pennon.storage.<key>`, under those that were given.
+
+    With `provider` among them, those of a function: see `provider.py`.
+
+    Raises
+    ------
+    ValueError
+        A credential is in a setting that Spark writes to its event log as it is.
+    """
+    if isinstance(given, ProvidedOptions):
+        return given
+    prefix = len(SESSION_PREFIX)
+    found = {
+        name[prefix:]: str(spark.conf.get(name, "")) for name in _names(spark) if name.startswith(SESSION_PREFIX)
+    }
+    explicit = dict(given or {})
+    for key in found:
+        if _CREDENTIAL.search(key) and not _is_redacted(spark, SESSION_PREFIX + key):
+            raise invalid(
+                f"Spark would write the setting '{SESSION_PREFIX}{key}' to its event log: set it when the session "
+                f"is made, not later, together with spark.redaction.regex='{REDACTION}'; or give storage_options "
+                "to the call"
+            )
+    return with_provider({**found, **explicit})
+
+
+def _names(spark: SparkSession) -> list[str]:
+    """The names of all settings."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return list(spark.conf.getAll)
+    # One call instead of one for each setting.
+    joined: str = session.conf().getAll().keys().mkString("\n")
+    return joined.split("\n")
+
+
+REDACTION = r"(?i)secret|password|token|access[.]?key|spark[.]pennon[.]storage"
+"""Spark's own pattern of settings to hide, and ours."""
+
+_CREDENTIAL = re.compile(
+    r"(?i)secret|token|password|credential|signature|sas|(account|access|private|api)_?key(?!_id)"
+)
+
+
+def _is_redacted(spark: SparkSession, name: str) -> bool:
+    """Whether Spark hides a setting: one that it was started with, whose name its pattern has."""
+    try:
+        started = spark.sparkContext.getConf()
+    except Exception:  # Spark Connect has no context
+        return False
+    pattern = started.get("spark.redaction.regex", None) or "(?i)secret|password|token|access[.]?key"
+    return started.contains(name) and re.search(pattern, name) is not None
+
+
+_READ = frozenset(
+    {
+        "path",
+        "version",
+        "tag",
+        "branch",
+        "timestamp",
+        "columns",
+        "filter_sql",
+        "push_filters",
+        "with_row_id",
+        "with_row_address",
+        "with_row_versions",
+        "batch_size",
+        "tasks",
+        "bytes_per_task",
+    }
+)
+_WRITE = frozenset(
+    {
+        "path",
+        "create",
+        "merge_schema",
+        "drop_system_columns",
+        "max_rows_per_file",
+        "max_bytes_per_file",
+        "data_storage_version",
+        "enable_stable_row_ids",
+        "compatible_with",
+        "durability",
+    }
+)
+
+
+def _given(**parameters: Any) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _belongs(others: frozenset[str], action: str, opposite: str) -> Callable[[str], str | None]:
+    """What to say of options with another name or of another action."""
+
+    def say(name: str) -> str | None:
+        elsewhere = _ELSEWHERE.get(bare(name))
+        if elsewhere is not None:
+            return f"Unknown Pennon option '{name}' in a {action}: {elsewhere}"
+        if bare(name) in map(bare, others):
+            return f"Pennon option '{name}' belongs to a {opposite}, not to a {action}"
+        return None
+
+    return say
+
+
+def _time(text: str) -> str:
+    return time_of(text).isoformat()
+
+
+def _durability(text: str) -> Literal["full", "os"]:
+    if text == "full":
+        return "full"
+    if text == "os":
+        return "os"
+    raise invalid("expected 'full' or 'os'")
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    names = column_names(text)
+    if not names:
+        raise invalid("expected at least one name")
+    return names

@@ -1,0 +1,1 @@
+"""Rows of one version: as a frame, by address, and those nearest to vectors."""

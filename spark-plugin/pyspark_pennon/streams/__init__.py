@@ -1,0 +1,1 @@
+"""Streams from a table and into one."""

@@ -1,0 +1,1 @@
+"""Frames that become rows of a table."""

@@ -1,0 +1,214 @@
+"""A write as a plan of `pennon.jobs`: checked on the driver, run by tasks, committed once.
+
+The transaction's uuid is chosen when the write is planned. A commit that is repeated after a lost response finds
+its own uuid in the table and does nothing. The commit assigns row ids, so no attempt of a task ever owns any.
+
+Two first writers may race. Both plan to make the table; the one that comes second finds a table with the schema of
+its own files and appends them to it under the same uuid, unless `create` was given.
+
+Files of failed or superseded attempts are left in place, and no version refers to them: tasks may finish after a
+job has failed. They are counted and named in the log; a cleanup of the table removes them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark_pennon import wheel
+from pyspark_pennon.errors import exists
+from pyspark_pennon.tasks.orphans import committing, files_of, mark_not_orphans
+from pyspark_pennon.tasks.plans import ShippedPlan, check_release
+from pyspark_pennon.tasks.retries import committed
+from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.storable import append_schema, frame_schema
+from pyspark_pennon.writes.new_columns import NewColumns, NewFragments
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pyspark_pennon.options.source import WriteOptions
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """One write; picklable, made on the driver.
+
+    Attributes
+    ----------
+    plan
+        An append, an overwrite or a merge.
+    columns
+        Arrow schema of the rows that tasks are given to write, as IPC: a worker may not know an extension type of
+        the driver.
+    version
+        The version that the table has, 0 for a new one.
+    must_create
+        Whether a table that another writer makes meanwhile is an error.
+    new
+        Columns that the table gets with the rows.
+    """
+
+    plan: ShippedPlan
+    columns: bytes
+    version: int
+    must_create: bool
+    is_append: bool
+    uri: str
+    file_parameters: dict[str, Any] = field(default_factory=dict)
+    new: NewColumns | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows that tasks are given to write."""
+        import pyarrow as pa
+
+        return pa.ipc.read_schema(pa.py_buffer(self.columns))
+
+    @classmethod
+    def of(
+        cls,
+        options: WriteOptions,
+        data: StructType,
+        *,
+        overwrite: bool,
+        vector_sizes: Mapping[str, int] | None = None,
+        new_schema: pa.Schema | None = None,
+    ) -> WritePlan:
+        """Check a frame against the table, before any task runs.
+
+        Raises
+        ------
+        ValueError
+            The table exists and must not, or the frame does not fit it.
+        """
+        table = wheel.find_table(options.uri, options.storage_options)
+        if table is not None and options.create:
+            raise exists(f"Dataset already exists: {options.uri}", options.uri)
+        version = 0 if table is None else int(table.version)
+        new: NewColumns | None = None
+        if table is None or overwrite:
+            schema = frame_schema(data, vector_sizes) if new_schema is None else new_schema
+            job = wheel.plan_new(options, schema, must_create=not overwrite)
+            is_append = table is None and not overwrite
+        else:
+            stored = table.schema
+            if options.merge_schema:
+                new, stored = NewColumns.of(table, data, vector_sizes, is_sensitive=options.is_case_sensitive)
+            schema = append_schema(stored, data, is_sensitive=options.is_case_sensitive)
+            job = wheel.plan_append(table, options)
+            is_append = True
+        shipped = ShippedPlan.of(job, options.storage_options, options.durability)
+        return cls(
+            plan=shipped,
+            columns=schema.serialize().to_pybytes(),
+            version=version,
+            must_create=options.create,
+            is_append=is_append,
+            uri=options.uri,
+            file_parameters=dict(options.file_parameters),
+            new=new,
+        )
+
+    def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> str | None:
+        """Write the rows of the partition with a number, which orders them in the table; runs in a task.
+
+        Returns the result as JSON, or None if there were no rows.
+        """
+        import pyarrow as pa
+
+        check_release(self.plan.release)
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return None
+        schema = self.schema
+        convert = converter(first.schema, schema, safe=True)
+        rows = pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
+        if self.new is not None:
+            fragments = self.new.write(rows, self.uri, **self.plan.reached(), **self.file_parameters)
+            return NewFragments(number, fragments).json()
+        result: str = self.plan.task(number).run(rows, **self.file_parameters).json()
+        return result
+
+    def commit(self, texts: Iterable[str]) -> dict[str, int]:
+        """Publish what the tasks wrote in one commit, and say what was done.
+
+        Raises
+        ------
+        pennon.AlreadyExistsError
+            Another writer made the table, and it must not exist or has another schema.
+        pennon.PennonError
+            Another writer changed the same rows, or the store failed.
+        """
+        import pennon
+
+        results = [result_of(text) for text in texts]
+        plan = self.plan.job()
+        done = {
+            "num_inserted_rows": sum(result.rows for result in results),
+            "num_deleted_rows": 0,
+            "num_files": sum(len(files_of(result)) for result in results),
+            "version": self.version,
+        }
+        if not results and plan.kind != "overwrite":
+            return done
+        if self.new is not None:
+            return {**done, "version": self._append_with(self.new, plan.uuid, results)}
+        try:
+            report = committed(plan, results)
+        except pennon.AlreadyExistsError:
+            if not self.is_append or self.must_create:
+                raise
+            report = self._append_to_new_table(plan, results)
+        if report.merge is not None:
+            done["num_inserted_rows"] = report.merge["num_inserted_rows"]
+            done["num_deleted_rows"] = report.merge["num_deleted_rows"]
+        return {**done, "version": report.dataset.version}
+
+    def _append_with(self, new: NewColumns, uuid: str, results: list[NewFragments]) -> int:
+        """Commit the rows and the columns; gives the version."""
+        in_order = sorted(results, key=lambda result: result.number)
+        fragments = [fragment for result in in_order for fragment in result.new_fragments]
+        with committing(results):
+            return new.append(
+                fragments, self.schema, self.uri, uuid, self.plan.storage_options, self.plan.durability
+            )
+
+    def _append_to_new_table(self, planned: Any, results: list[Any]) -> Any:
+        """Append files that were written for a new table to the one that another writer made meanwhile."""
+        from pennon import jobs
+        from pennon.schema import LanceSchema
+
+        storage_options = self.plan.storage_options
+        table = wheel.find_table(self.uri, storage_options)
+        status = None if table is None else table.commit_status(planned.uuid)
+        if table is not None and status is not None and status.committed:
+            mark_not_orphans(results)
+            return jobs.JobReport(sum(result.rows for result in results), table.checkout_version(status.version))
+        if table is None or table.lance_schema != LanceSchema.from_pyarrow(self.schema):
+            raise exists(
+                f"Another writer has made the table {self.uri} meanwhile, with another schema: write again, to "
+                "append to it",
+                self.uri,
+            )
+        _log.info("another writer made %s first: the rows are appended", self.uri)
+        append = json.loads(jobs.plan_append(table).json())
+        append["job"]["uuid"] = planned.uuid
+        plan = self.plan.opened(json.dumps(append))
+        moved = [{**json.loads(result.json()), "version": table.version} for result in results]
+        return committed(plan, [jobs.TaskResult.from_json(json.dumps(result)) for result in moved])
+
+
+def result_of(text: str) -> Any:
+    """What a task wrote, from its JSON: a [TaskResult][pennon.jobs.TaskResult] or [NewFragments][]."""
+    from pennon.jobs import TaskResult
+
+    return NewFragments.from_json(text) or TaskResult.from_json(text)

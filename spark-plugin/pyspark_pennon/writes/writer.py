@@ -1,0 +1,83 @@
+"""Batch writes through the data source: tasks write files, the driver makes one commit.
+
+Spark pickles the writer to its tasks and to the process that commits, and calls `abort` with complete messages
+after a commit that raised, when the files may belong to a published version. So `abort` deletes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+
+from pyspark_pennon.errors import internal
+from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
+from pyspark_pennon.tasks.orphans import files_of, sentence
+from pyspark_pennon.tasks.workers import quick_task
+from pyspark_pennon.types.storable import stored_columns
+from pyspark_pennon.writes.plan import WritePlan, result_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pyspark_pennon.options.source import WriteOptions
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task wrote, as JSON; None for no rows."""
+
+    number: int
+    result: str | None
+
+
+@dataclass(frozen=True)
+class Writer(DataSourceArrowWriter):
+    """One write job. Made on the driver, pickled to the tasks and to the committing process."""
+
+    plan: WritePlan
+
+    @classmethod
+    def of(cls, options: WriteOptions, schema: StructType, *, overwrite: bool) -> Writer:
+        """Check the frame against the table, before any task runs."""
+        data = stored_columns(schema, drop_system_columns=options.drop_system_columns)
+        return cls(WritePlan.of(options, data, overwrite=overwrite))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a partition to new files; runs in a task."""
+        context = TaskContext.get()
+        if context is None:
+            raise internal("a partition is written by a Spark task, which this process does not run")
+        with quick_task():
+            return self.write_partition(context.partitionId(), iterator)
+
+    def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of the partition with a number, which orders them in the table."""
+        return Written(number, self.plan.write_partition(number, batches))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the files of all tasks in one commit; runs in a process of the driver."""
+        written = [message for message in messages if isinstance(message, Written)]
+        if len(written) != len(messages):
+            raise internal(
+                f"{len(messages) - len(written)} of {len(messages)} write tasks reported nothing; "
+                "nothing was committed"
+            )
+        if len({message.number for message in written}) < len(written):
+            raise internal("two partitions have one number; nothing was committed")
+        self.plan.commit(message.result for message in written if message.result is not None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove nothing, and log what is left; a cleanup of the table removes it."""
+        texts = [message.result for message in messages if isinstance(message, Written) and message.result]
+        if not self._is_committed():
+            sentence(self.plan.uri, files_of([result_of(text) for text in texts]))
+
+    def _is_committed(self) -> bool:
+        from pyspark_pennon import wheel
+
+        table = wheel.find_table(self.plan.uri, self.plan.plan.storage_options)
+        return table is not None and bool(table.commit_status(self.plan.plan.job().uuid).committed)
