@@ -91,6 +91,13 @@ def test_settings_that_cannot_be_parsed(table: pennon.LanceDataset, uri: str, ke
     assert table.update_config({key: None}) == {}
 
 
+@pytest.mark.parametrize("age", ["1.5h", "1 month", "2weeks 3days", "1y"])
+def test_ages(table: pennon.LanceDataset, age: str) -> None:
+    """All that the reference reads."""
+    key = "lance.auto_cleanup.older_than"
+    assert table.update_config({key: age})[key] == age
+
+
 def test_wrong_updates(table: pennon.LanceDataset, uri: str) -> None:
     for wrong in ("x", {"a": 1}, {1: "a"}, ["a"]):
         with pytest.raises(TypeError):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lance
 import pennon
 import pyarrow as pa
 import pytest
@@ -52,6 +53,19 @@ def test_a_cleanup_that_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     assert uri in text
     assert "version=2" in text
     assert "broken.json" in text
+
+
+def test_a_cleanup_with_settings_of_another_writer(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    table = pennon.write_dataset(rows(1), uri)
+    # The reference checks nothing.
+    lance.dataset(uri).update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "soon"})
+    table.checkout_latest()
+    with caplog.at_level(logging.WARNING, "pennon"):
+        table.insert(rows(2))
+    (text,) = messages(caplog, "the automatic cleanup after a commit failed")
+    assert "lance.auto_cleanup.older_than" in text
+    assert "soon" in text
+    assert table.count_rows() == 2
 
 
 def test_a_note_about_a_clone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -74,7 +74,7 @@ def sources(*folders: str, suffix: str) -> str:
 def test_settings_of_tables_in_the_code_are_on_the_page() -> None:
     rust = sources("rust/table/src", "rust/core/src", suffix=".rs")
     keys = set(re.findall(r'"((?:lance|pennon)\.(?:auto_cleanup|compaction|row_lineage)\.\w+)"', rust))
-    config = (ROOT / "rust/table/src/ops/config.rs").read_text()
+    config = (ROOT / "rust/table/src/ops/cleanup/auto.rs").read_text()
     keys |= {f"lance.auto_cleanup.{name}" for name in re.findall(r"`(retain_versions|delete_\w+)`", config)}
     options = (ROOT / "rust/table/src/ops/compact/options.rs").read_text()
     keys |= {f"lance.compaction.{name}" for name in re.findall(r'config, "(\w+)"', options)}

@@ -106,8 +106,8 @@ pub(crate) fn explain_cleanup(
     let dataset = dataset.get().get(py)?;
     let explanation = run(py, dataset.explain_cleanup_old_versions(&options.into()))?;
     let files = explanation.files.into_iter().map(|found| FileDisposition {
+        kind: found.kind(),
         path: found.file.path,
-        kind: found.kind,
         size_bytes: found.file.size,
         last_modified: (found.file.modified.seconds, found.file.modified.nanos),
         removed: found.reason.removes(),

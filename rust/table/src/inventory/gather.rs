@@ -249,7 +249,7 @@ impl Reader {
 
     /// Takes in all versions of a clone and of its branches; `false` if it has none. Errors: those of reaching it.
     async fn clone(&mut self, clone: &KnownClone, source: &Store, plan: &mut CleanupPlan) -> Result<bool> {
-        let store = Store::open(&clone.address, source.options())?;
+        let store = self.session.open_store(&clone.address, source.options())?;
         let versions = locate::list(&store).await?;
         let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
             let owner = format!("clone {}, version {}", clone.address, version.version());

@@ -120,12 +120,19 @@ impl Reason {
 pub struct Disposition {
     /// The file.
     pub file: ListedFile,
-    /// `manifest`, `data`, `blob`, `deletion`, `index`, `transaction`, `temporary`, `hint` or `other`.
-    pub kind: &'static str,
+    /// What the file is; `None` for those that are not of a table.
+    pub found: Option<TableFile>,
     /// Why it is kept or removed.
     pub reason: Reason,
     /// The version, branch, clone or tag that the reason names; empty if it names none.
     pub by: String,
+}
+
+impl Disposition {
+    /// `manifest`, `data`, `blob`, `deletion`, `index`, `transaction`, `seal`, `temporary`, `hint` or `other`.
+    pub fn kind(&self) -> &'static str {
+        self.found.map_or("other", |found| found.kind())
+    }
 }
 
 /// Collects versions one after the other; then decides the disposition of each file.
@@ -244,14 +251,19 @@ impl CleanupPlan {
     /// What happens to a file in one of the table's folders.
     pub(crate) fn disposition(&self, file: ListedFile) -> Disposition {
         let found = paths::recognise(&file.path);
-        let (reason, by) = match found {
-            None => (Reason::Foreign, String::new()),
-            Some(found) => self.reason(found, &file),
-        };
-        Disposition { kind: found.map_or("other", |found| found.kind()), file, reason, by }
+        let (reason, by) = self.reason(&file);
+        Disposition { file, found, reason, by }
     }
 
-    fn reason(&self, found: TableFile, file: &ListedFile) -> (Reason, String) {
+    /// Why a file in one of the table's folders is kept or removed, and the version, branch, clone or tag that keeps it.
+    pub(crate) fn reason(&self, file: &ListedFile) -> (Reason, String) {
+        match paths::recognise(&file.path) {
+            None => (Reason::Foreign, String::new()),
+            Some(found) => self.reason_of(found, file),
+        }
+    }
+
+    fn reason_of(&self, found: TableFile, file: &ListedFile) -> (Reason, String) {
         if found == TableFile::Seal {
             return self.reason_of_seal(file);
         }
@@ -295,7 +307,7 @@ impl CleanupPlan {
                 (Reason::Orphan, String::new())
             }
             Some(found) if found != TableFile::Seal => {
-                self.reason(found, &ListedFile { path: path.to_owned(), ..seal.clone() })
+                self.reason_of(found, &ListedFile { path: path.to_owned(), ..seal.clone() })
             }
             _ => (Reason::Foreign, String::new()),
         }

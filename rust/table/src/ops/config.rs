@@ -2,25 +2,18 @@
 //!
 //! Settings that the reference or Pennon itself reads are checked before they are stored: a commit after one that
 //! cannot be parsed would otherwise find out.
-//!
-//! | key | value |
-//! |---|---|
-//! | `lance.auto_cleanup.interval`, `retain_versions`, `delete_rate_limit`, `delete_concurrency` | a whole number |
-//! | `lance.auto_cleanup.older_than` | a duration: numbers with units, such as `7d`, `3600s`, `1h 30m` |
-//! | `lance.auto_cleanup.referenced_branch` | `true` or `false` |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pennon_core::Result;
 use pennon_core::schema::{Metadata, unknown_field};
 use pennon_core::transaction::{MapUpdate, Operation, UpdateConfig};
-use pennon_core::{Error, Result};
 use tracing::instrument;
 
+use super::cleanup::check_setting;
 use crate::dataset::Dataset;
 use crate::write::staged::{self, StagedChange};
-
-const AUTO_CLEANUP: &str = "lance.auto_cleanup.";
 
 impl Dataset {
     /// Changes the table config by a new commit and moves to it. Errors: `InvalidInput` for a setting that cannot be
@@ -81,62 +74,12 @@ pub(super) fn check(update: &UpdateConfig) -> Result<()> {
 
 /// Checks settings. Errors: those of [`check`].
 pub(crate) fn check_values<'a>(settings: impl IntoIterator<Item = (&'a String, &'a String)>) -> Result<()> {
-    for (key, value) in settings {
-        let (valid, expected) = match key.strip_prefix(AUTO_CLEANUP) {
-            Some("interval" | "delete_rate_limit" | "delete_concurrency") => {
-                (value.parse::<u64>().is_ok(), "a whole number")
-            }
-            Some("retain_versions") => {
-                (value.parse::<u64>().is_ok_and(|count| count > 0), "a whole number, at least 1")
-            }
-            Some("older_than") => (is_duration(value), "a duration such as 7d or 3600s"),
-            Some("referenced_branch") => (value.parse::<bool>().is_ok(), "true or false"),
-            _ => continue,
-        };
-        if !valid {
-            return Err(Error::invalid_input(format!("{key} is {value:?}, expected {expected}")));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a text is numbers with units of time, as the reference reads them.
-fn is_duration(text: &str) -> bool {
-    const UNITS: [&str; 30] = [
-        "nsec", "ns", "usec", "us", "µs", "msec", "ms", "seconds", "second", "secs", "sec", "s", "minutes",
-        "minute", "mins", "min", "m", "hours", "hour", "hrs", "hr", "h", "days", "day", "d", "weeks", "week",
-        "w", "months", "years",
-    ];
-    let mut rest = text.trim();
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let Some((digits, after)) = rest.split_at_checked(number) else { return false };
-        let after = after.trim_start();
-        let unit = after.len() - after.trim_start_matches(|c: char| c.is_alphabetic()).len();
-        let Some((unit, after)) = after.split_at_checked(unit) else { return false };
-        if digits.parse::<u64>().is_err() || !UNITS.contains(&unit) {
-            return false;
-        }
-        parts += 1;
-        rest = after.trim_start();
-    }
-    parts > 0
+    settings.into_iter().try_for_each(|(key, value)| check_setting(key, value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations() {
-        for valid in ["0s", "3600s", "7d", "1h 30m", "2 weeks", "15days", "1h30min"] {
-            assert!(is_duration(valid), "{valid}");
-        }
-        for wrong in ["", "x", "7", "d", "-1s", "1.5h", "7 fortnights", "1h,30m", "99999999999999999999s"] {
-            assert!(!is_duration(wrong), "{wrong}");
-        }
-    }
 
     #[test]
     fn settings() {
@@ -147,7 +90,7 @@ mod tests {
         for (key, value) in
             [("interval", "often"), ("interval", "-1"), ("older_than", "20"), ("referenced_branch", "1")]
         {
-            let error = check(&format!("{AUTO_CLEANUP}{key}"), value).unwrap_err();
+            let error = check(&format!("lance.auto_cleanup.{key}"), value).unwrap_err();
             assert!(error.to_string().contains(key), "{error}");
         }
     }

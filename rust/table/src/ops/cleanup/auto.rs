@@ -1,4 +1,12 @@
 //! Cleanup after commits, as the table's config says (table format 11.2).
+//!
+//! Settings are checked before they are stored, and when they are read: others may have stored them.
+//!
+//! | key | value |
+//! |---|---|
+//! | `lance.auto_cleanup.interval`, `retain_versions`, `delete_rate_limit`, `delete_concurrency` | a whole number |
+//! | `lance.auto_cleanup.older_than` | a duration: numbers with units, such as `7d`, `3600s`, `1h 30m` |
+//! | `lance.auto_cleanup.referenced_branch` | `true` or `false` |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +32,7 @@ struct AutoCleanup {
 /// Cleans up if it is time to. The commit is done already: a failure of the cleanup does not fail it.
 pub(crate) fn after_commit(snapshot: Arc<Snapshot>) -> BoxFuture<'static, ()> {
     let clean = async move {
-        if let Ok(Some(auto)) = parse(&snapshot.manifest.config)
-            && auto.interval > 0
-            && snapshot.version().0.is_multiple_of(auto.interval)
-            && let Err(error) = super::run(&snapshot, &auto.options).await
-        {
+        if let Err(error) = clean_if_due(&snapshot).await {
             warn!(
                 path = snapshot.store.root(),
                 version = snapshot.version().0,
@@ -40,22 +44,46 @@ pub(crate) fn after_commit(snapshot: Arc<Snapshot>) -> BoxFuture<'static, ()> {
     clean.boxed()
 }
 
-/// The settings; `None` without an interval. Errors: `InvalidInput` naming the key.
-fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
-    let number = |name: &str| {
-        let key = format!("{PREFIX}{name}");
-        let parse = |text: &String| {
-            let number = text.parse::<u64>();
-            number.map_err(|e| Error::invalid_input(format!("{key} is {text:?}: {e}")).with_source(e))
-        };
-        config.get(&key).map(parse).transpose()
-    };
-    let Some(interval) = number("interval")? else { return Ok(None) };
-    let older_than = config.get(&format!("{PREFIX}older_than")).map(|text| duration(text)).transpose()?;
-    let retain_versions = number("retain_versions")?;
-    if retain_versions == Some(0) {
-        return Err(Error::invalid_input(format!("{PREFIX}retain_versions is 0, expected at least 1")));
+async fn clean_if_due(snapshot: &Arc<Snapshot>) -> Result<()> {
+    let Some(auto) = parse(&snapshot.manifest.config)? else { return Ok(()) };
+    if auto.interval > 0 && snapshot.version().0.is_multiple_of(auto.interval) {
+        super::run(snapshot, &auto.options).await?;
     }
+    Ok(())
+}
+
+/// Checks a setting; those with other keys are not looked at. Errors: `InvalidInput` naming the key and what was
+/// expected.
+pub(in crate::ops) fn check(key: &str, value: &str) -> Result<()> {
+    let (valid, expected) = match key.strip_prefix(PREFIX) {
+        Some("interval" | "delete_rate_limit" | "delete_concurrency") => {
+            (number(value).is_some(), "a whole number")
+        }
+        Some("retain_versions") => {
+            (number(value).is_some_and(|count| count > 0), "a whole number, at least 1")
+        }
+        Some("older_than") => (duration(value).is_some(), "a duration such as 7d or 3600s"),
+        Some("referenced_branch") => (value.parse::<bool>().is_ok(), "true or false"),
+        _ => return Ok(()),
+    };
+    if valid {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!("{key} is {value:?}, expected {expected}")))
+}
+
+/// The settings; `None` without an interval. Errors: those of [`check`].
+fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
+    let text = |name: &str| config.get(&format!("{PREFIX}{name}"));
+    if text("interval").is_none() {
+        return Ok(None);
+    }
+    for (key, value) in config {
+        check(key, value)?;
+    }
+    let count = |name: &str| text(name).and_then(|value| number(value));
+    let older_than = text("older_than").and_then(|value| duration(value));
+    let retain_versions = count("retain_versions");
     // Without any condition everything but the newest version would go.
     let default = CleanupOptions::default();
     let older_than = if retain_versions.is_some() { older_than } else { older_than.or(default.older_than) };
@@ -64,20 +92,21 @@ fn parse(config: &Metadata) -> Result<Option<AutoCleanup>> {
     let options = CleanupOptions {
         older_than,
         retain_versions,
-        delete_rate_limit: number("delete_rate_limit")?,
-        delete_concurrency: number("delete_concurrency")?,
+        delete_rate_limit: count("delete_rate_limit"),
+        delete_concurrency: count("delete_concurrency"),
         error_if_tagged_old_versions: false,
         ..default
     };
-    Ok(Some(AutoCleanup { interval, options }))
+    Ok(count("interval").map(|interval| AutoCleanup { interval, options }))
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.parse().ok()
 }
 
 /// Numbers with units that follow one another, such as `14days` or `1h 30m`, as the reference reads them.
-fn duration(text: &str) -> Result<Duration> {
-    humantime::parse_duration(text.trim()).map_err(|error| {
-        Error::invalid_input(format!("{PREFIX}older_than is {text:?}, not a duration: {error}"))
-            .with_source(error)
-    })
+fn duration(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text.trim()).ok()
 }
 
 #[cfg(test)]
@@ -94,11 +123,14 @@ mod tests {
             ("1209600s", 1_209_600),
             ("1500ms", 1),
             ("1.5h", 5_400),
+            ("1 month", 2_630_016),
         ] {
             assert_eq!(duration(text).unwrap().as_secs(), seconds, "{text}");
         }
-        for text in ["", "5", "s", "-1s", "1 parsec", "99999999999999999999s"] {
-            duration(text).unwrap_err();
+        let wrong =
+            ["", "5", "s", "-1s", "1h,30m", "7 fortnights", "99999999999999999999s", "9999999999999weeks"];
+        for text in wrong {
+            assert_eq!(duration(text), None, "{text}");
         }
     }
 

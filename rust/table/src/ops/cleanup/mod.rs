@@ -20,8 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use auto::after_commit;
+pub(super) use auto::check as check_setting;
 use futures::FutureExt;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Timestamp;
+use pennon_core::manifest::paths::TableFile;
 use pennon_core::{Error, Result, Version};
 use tracing::{instrument, warn};
 
@@ -94,12 +97,14 @@ pub struct CleanupStats {
 impl CleanupStats {
     fn count(&mut self, disposition: &Disposition) {
         self.bytes_removed = self.bytes_removed.saturating_add(disposition.file.size);
-        match disposition.kind {
-            "manifest" if disposition.reason == Reason::OldVersion => self.old_versions += 1,
-            "data" => self.data_files_removed += 1,
-            "transaction" => self.transaction_files_removed += 1,
-            "index" => self.index_files_removed += 1,
-            "deletion" => self.deletion_files_removed += 1,
+        match disposition.found {
+            Some(TableFile::Manifest(_)) if disposition.reason == Reason::OldVersion => {
+                self.old_versions += 1
+            }
+            Some(TableFile::Data { .. }) => self.data_files_removed += 1,
+            Some(TableFile::Transaction) => self.transaction_files_removed += 1,
+            Some(TableFile::Index(_)) => self.index_files_removed += 1,
+            Some(TableFile::Deletion) => self.deletion_files_removed += 1,
             _ => {}
         }
     }
@@ -188,16 +193,14 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         warn!(path = store.root(), version = snapshot.version().0, "cleanup: {warning}");
     }
     let mut stats = CleanupStats::default();
-    let planned = found.files.iter().map(|file| found.plan.disposition(file.clone()));
-    let planned = planned.filter(|disposition| disposition.reason.removes()).count() as u64;
-    runtime::advance(|counts| counts.of_tasks = Some(planned)).await?;
+    let planned = found.files.iter().filter(|file| found.plan.reason(file).0.removes()).count();
+    runtime::advance(|counts| counts.of_tasks = Some(to_u64(planned))).await?;
     if found.plan.old_versions().next().is_some() {
         // A hint from before the gap would stop at it.
         locate::write_hint(store, found.newest).await;
-        let manifests: Vec<Disposition> =
-            found.files.iter().map(|file| found.plan.disposition(file.clone())).collect();
-        let old = manifests.iter().filter(|disposition| disposition.reason == Reason::OldVersion).collect();
-        let (removed, failed) = remove::remove(store, old, &mut pace).await?;
+        let old = found.files.iter().filter(|file| found.plan.reason(file).0 == Reason::OldVersion);
+        let old: Vec<Disposition> = old.map(|file| found.plan.disposition(file.clone())).collect();
+        let (removed, failed) = remove::remove(store, old.iter().collect(), &mut pace).await?;
         removed.into_iter().for_each(|disposition| stats.count(disposition));
         if let Some(error) = failed.into_iter().next() {
             return Err(error);
@@ -219,12 +222,12 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let (removed, failed) = remove::remove(store, rest.collect(), &mut pace).await?;
     let emptied: BTreeSet<&str> = removed
         .iter()
-        .filter(|disposition| disposition.kind == "index")
+        .filter(|disposition| matches!(disposition.found, Some(TableFile::Index(_))))
         .filter_map(|disposition| Some(disposition.file.path.rsplit_once('/')?.0))
         .collect();
     store.remove_empty_directories(emptied.into_iter().map(str::to_owned).collect()).await;
     removed.into_iter().for_each(|disposition| stats.count(disposition));
-    stats.failed_deletes = u64::try_from(failed.len()).unwrap_or(u64::MAX);
+    stats.failed_deletes = to_u64(failed.len());
     Ok(stats)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use pennon_core::manifest::paths::TableFile;
 use pennon_core::{FragmentId, Version};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub enum FindingKind {
     MissingFile,
     /// A file has another size than the manifest says.
     WrongSize,
-    /// A data file is no data file, or its lineage columns or one of its pages do not decode.
+    /// A file is not a data file, or its lineage columns or one of its pages do not decode.
     DamagedFile,
     /// A data file has another number of rows, or another file version, than the manifest says.
     WrongDataFile,
@@ -166,8 +167,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Kinds of files that versions of other tables may refer to, such as clones.
-const OF_VERSIONS: [&str; 4] = ["data", "blob", "deletion", "index"];
+/// Whether versions of other tables, such as clones, may refer to a file.
+fn is_of_versions(file: TableFile) -> bool {
+    matches!(file, TableFile::Data { .. } | TableFile::Blob | TableFile::Deletion | TableFile::Index(_))
+}
 
 /// Files that no version needs, by what they are and why they are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +192,9 @@ pub(super) fn leftovers(
 ) -> Vec<Leftover> {
     let mut counted: BTreeMap<(Reason, &'static str), (u64, u64)> = BTreeMap::new();
     for disposition in dispositions {
-        if others_may_need && disposition.reason != Reason::Foreign && OF_VERSIONS.contains(&disposition.kind)
+        if others_may_need
+            && disposition.reason != Reason::Foreign
+            && disposition.found.is_some_and(is_of_versions)
         {
             continue;
         }
@@ -197,7 +202,7 @@ pub(super) fn leftovers(
             disposition.reason,
             Reason::Unverified | Reason::Orphan | Reason::Staged | Reason::Foreign
         ) {
-            let (files, bytes) = counted.entry((disposition.reason, disposition.kind)).or_default();
+            let (files, bytes) = counted.entry((disposition.reason, disposition.kind())).or_default();
             *files += 1;
             *bytes = bytes.saturating_add(disposition.file.size);
         }
