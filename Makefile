@@ -16,8 +16,8 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
 PYTEST := $(PY) -m pytest --quiet
-# One more than there are processors: many tests wait for the disk or for processes of their own.
-PROCESSES := $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
+# More than there are processors: many tests wait for the disk, or for processes of their own.
+PROCESSES := $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 4)))
 # Seconds; a test that takes longer is marked `slow`.
 QUICK_TIMEOUT := 20
 # More for the tests in Python: make quick ARGS="-k merge", make nightly ARGS=-x
@@ -151,6 +151,7 @@ $(LANES:%=lane-%): lane-%: .build/lanes/%/.installed $(VENV)/.java
 	test -x .build/lanes/$*/bin/python || $(PY) -m venv .build/lanes/$*
 	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/lanes/$*.txt
 	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .build/quick/*.whl
+	rm -rf spark-plugin/build
 	.build/lanes/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--force-reinstall ./spark-plugin
 	@touch $@
@@ -458,6 +459,8 @@ prebuilt: | $(VENV)/.demo
 	@rm -f $(VENV)/.wheel $(VENV)/.develop
 
 $(VENV)/.plugin: $(PLUGIN_SOURCES) | $(VENV)/.demo
+	# What an earlier build left would be packed, too.
+	rm -rf spark-plugin/build
 	$(PIP) --no-deps --no-build-isolation --force-reinstall ./spark-plugin
 	@rm -f $(VENV)/.develop
 	@touch $@

@@ -35,7 +35,9 @@ TEXT = re.compile(r'"([a-z0-9_]+)"')
 
 def constant(name: str) -> str:
     """The text of a constant of the source."""
-    found = re.search(rf"^const {name}: .*?= (.*?);$", OPTIONS.read_text(), re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^(?:pub\(super\) )?const {name}: .*?= (.*?);$", OPTIONS.read_text(), re.MULTILINE | re.DOTALL
+    )
     assert found is not None, name
     return found[1]
 
@@ -72,6 +74,8 @@ def options_part() -> str:
     lines.append(f"| requests to any store | none | {requests} |")
     reads = ", ".join(f"`{name}`" for name in TEXT.findall(constant("VERIFY_READS")))
     lines.append(f"| reads of any store | none | {reads} |")
+    manifests = ", ".join(f"`{name}`" for name in TEXT.findall(constant("DYNAMODB_ENDPOINT")))
+    lines.append(f"| manifest stores of `s3+ddb` addresses | none | {manifests} |")
     others = ", ".join(f"`{name}`" for name in TEXT.findall(constant("OTHERS")))
     lines.append(f"| accepted, for programs that hand dictionaries on | none | {others} |")
     return "\n".join(lines) + "\n"

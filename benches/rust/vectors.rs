@@ -1,8 +1,8 @@
-//! Distances of vectors, each compared with a sum of as many floats, which is what memory allows: all vectors of a column, and
-//! partitions of indices in memory. One thread.
+//! Distances of vectors, each compared with a sum of as many floats, which is what memory allows: all vectors of a
+//! column, and partitions of indices in memory. One thread.
 //!
-//! `cargo bench --profile dist -p pennon-index`, or with a part of a claim to measure only those. The sides take turns, times
-//! are medians.
+//! `cargo bench --profile dist -p pennon-index`, or with a part of a claim to measure only those. The sides take turns,
+//! times are medians.
 
 mod measure;
 mod memory_files;

@@ -2,7 +2,7 @@
 
 Links in the sources are those of the repository, so that they work where it is browsed: `../ARCHITECTURE.md` in a
 page of `docs/`, `docs/spark.md` in the changelog. They are written again as links of the site. One that leads to a
-file that is no page is a warning, which `--strict` makes an error.
+file that is not a page is a warning, which `--strict` makes an error.
 
 In tables a figure stays on one line with its unit.
 """
@@ -57,7 +57,7 @@ def linked(page: str, path: str) -> str:
     elif target.startswith("docs/"):
         found = target.removeprefix("docs/")
     else:
-        LOG.warning("%s has a link to %s, which is no page of the site", source, target)
+        LOG.warning("%s has a link to %s, which is not a page of the site", source, target)
         return path
     return os.path.relpath(found, posixpath.dirname(page) or ".")
 

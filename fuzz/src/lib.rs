@@ -1,5 +1,6 @@
 //! Fuzz targets: each takes any bytes, gives them to the decoders of one family, and looks at what comes back as a reader
-//! would. An error is right, as long as it does not call itself a bug; a panic, an overflow, a hang or too much memory is not.
+//! would. An error is right, as long as it does not call itself a bug; a panic, an overflow, a hang or too much memory
+//! is not.
 //!
 //! `src/bin/decoders.rs` runs them under libFuzzer, `src/bin/seeds.rs` makes what they begin with; `make fuzz` calls both.
 

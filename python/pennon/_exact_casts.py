@@ -81,7 +81,7 @@ def check_values(path: str, values: pa.Array, wanted: pa.DataType) -> None:
             # Only what lies in this array, which may be a slice.
             check_values(f"{path}.{name}", pa.ListArray.from_arrays(values.offsets, parts).flatten(), kind)
     elif _is_list(wanted):
-        # A value that is no list becomes a list of one.
+        # A value that is not a list becomes a list of one.
         check_values(f"{path}.item", values.flatten() if _is_list(given) else values, wanted.value_type)
     elif pa.types.is_string(given) or pa.types.is_large_string(given):
         if _is_number(wanted) and not pa.types.is_integer(wanted):

@@ -91,7 +91,7 @@ def _warn(message: str, category: type[Warning]) -> None:
 
 
 def check_read_params(read_params: Mapping[str, Any] | None) -> None:
-    """Refuse parameters of reading that there are not; those of pylance have no effect on what is read."""
+    """Refuse unknown parameters of reading; those of pylance have no effect on what is read."""
     for name, value in dict(read_params or {}).items():
         if name not in _READ_PARAMETERS:
             raise InvalidInputError(f"Unknown read parameter {name!r}: there are {', '.join(_READ_PARAMETERS)}")

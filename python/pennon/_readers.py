@@ -59,7 +59,7 @@ def reader_of(name: str) -> Reader:
     if match is None:
         raise _unknown(name)
     release = int(match[1]), int(match[2] or 0)
-    # `pylance 0` is no release, and a newer one was not tried.
+    # `pylance 0` is not a release, and a newer one was not tried.
     if release[0] > _release(NEWEST)[0]:
         raise _unknown(name)
     known = [reader for reader in READERS if _release(reader.since) <= release]

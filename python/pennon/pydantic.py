@@ -293,7 +293,7 @@ def _enumeration(annotation: type[Enum]) -> pa.DataType:
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union; none if it is no union."""
+    """The types of a union; none if it is not a union."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
 
 

@@ -199,8 +199,8 @@ class SqlQuery:
         Raises
         ------
         pennon.InvalidInputError
-            The text is no query, names something unknown, or a value cannot be computed. Only queries are executed:
-            what would change something is refused.
+            The text is not a query, names something unknown, or a value cannot be computed. Only queries are
+            executed: what would change something is refused.
         pennon.MissingPackageError
             DataFusion is not installed.
 

@@ -142,7 +142,7 @@ def main():
         verb, arguments = json.loads(line)
         try:
             answer = {"value": VERBS[verb](**arguments)}
-        except BaseException as error:  # a panic is no Exception
+        except BaseException as error:  # a panic is not an Exception
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 

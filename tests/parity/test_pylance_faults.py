@@ -36,7 +36,7 @@ MADE_BY_PYLANCE = {
     "A take of several vectors of booleans from a file of version 0.1 is a panic",
     "An index of JSON documents answers for another path than the function",
 }
-# Pennon raises an error that is no answer.
+# Pennon raises an error that is not an answer.
 REFUSED = {
     "A file whose writing failed looks complete",
     "A column of text is not made JSON",
@@ -49,7 +49,7 @@ REFUSED = {
 }
 # Pennon does the same, as the page says.
 SAME = {
-    "Parameters of an index that there are not",
+    "Unknown parameters of an index",
     "`delta` does not have the rows that a restore brought back",
     "`delta` finds nothing in a table without stable row ids",
 }

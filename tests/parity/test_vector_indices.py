@@ -180,6 +180,29 @@ def test_what_is_not_covered(uri: str, stable: bool) -> None:
     assert only.num_rows == 10
 
 
+def test_only_what_an_index_covers(uri: str, stable: bool) -> None:
+    """Without an index nothing."""
+    values = vectors()
+    written(uri, values, stable=stable)
+
+    def found(fragments: list[int] | None = None, **asked: Any) -> list[int]:
+        counts = []
+        for table in (lance.dataset(uri), pennon.dataset(uri)):
+            scanned = None if fragments is None else [table.get_fragment(id) for id in fragments]
+            request = {"nearest": ask(values[3], **asked), "fragments": scanned, "prefilter": True}
+            counts.append(table.scanner(columns=["id"], fast_search=True, **request).to_table().num_rows)
+        return counts
+
+    assert found() == found(use_index=False) == [0, 0]
+    assert pennon.dataset(uri).scanner(nearest=ask(values[3]), fast_search=True).count_rows() == 0
+    built_by_the_reference(uri, "IVF_FLAT")
+    pennon.write_dataset(table_of(vectors(100, seed=5), ROWS), uri, mode="append")
+    assert found() == [10, 10]
+    assert found(use_index=False) == [0, 0]
+    last = max(fragment.fragment_id for fragment in pennon.dataset(uri).get_fragments())
+    assert found([last])[1] == 0
+
+
 def test_several_queries(uri: str, stable: bool) -> None:
     written(uri, vectors(), stable=stable)
     built_by_the_reference(uri, "IVF_FLAT")

@@ -272,7 +272,7 @@ def test_encodings(tmp_path: Path) -> None:
     assert (done.status, done.err) == (3, f"pennon: {tmp_path}/a.csv: The bytes 0x81 are no text in cp1252\n")
     for encoding in ("latin-0", "base64", ""):
         done = run("import", tmp_path / "new", tmp_path / "a.csv", "--encoding", encoding)
-        assert (done.status, f"{encoding!r} is no encoding of text" in done.err) == (2, True)
+        assert (done.status, f"{encoding!r} is not an encoding of text" in done.err) == (2, True)
     done = run("import", tmp_path / "new", tmp_path / "a.parquet", "--encoding", "cp1252")
     assert (done.status, "--encoding is for CSV and JSON" in done.err) == (2, True)
 

@@ -86,7 +86,7 @@ ODD = {
 
 
 def test_values_that_python_has_no_form_for(uri: str) -> None:
-    """Times with nanoseconds, and after the year 9999; text that is no UTF-8 is damage."""
+    """Times with nanoseconds, and after the year 9999; text that is not UTF-8 is damage."""
     latin = pa.Array.from_buffers(pa.utf8(), 1, [None, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffb")])
     for kind, (number, shown, plain) in ODD.items():
         values = pa.array([number, None], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)

@@ -279,4 +279,4 @@ def test_files_in_object_stores(tmp_path: Path, address: str) -> None:
     for arguments in (["export", table.uri, address], ["import", table.uri, address, "--mode", "append"]):
         done = run(*arguments)
         assert done.status == 2
-        assert f"{address!r} is no local file: only tables can be in an object store" in done.err
+        assert f"{address!r} is not a local file: only tables can be in an object store" in done.err

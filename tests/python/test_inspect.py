@@ -38,6 +38,22 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of all leaves but those of which a row has any number, however they are named."""
+    order = pa.struct({"item_price": "int64", "entries": "int64"})
+    items = pa.list_(pa.field("element", pa.int64()))
+    data = {
+        "order": pa.array([{"item_price": at, "entries": at * at} for at in range(1000)], order),
+        "sizes": pa.array([[at, 2 * at] for at in range(1000)], items),
+    }
+    path = tmp_path / "ratios.lance"
+    with LanceFileWriter(path) as writer:
+        writer.write_batch(pa.table(data))
+    found = {column["name"]: column["ratio"] for column in json.loads(show(capsys, path, "--json"))["columns"]}
+    leaves = ("order.item_price", "order.entries", "sizes.element")
+    assert [found[name] is not None for name in leaves] == [True, True, False]
+
+
 def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert main(["inspect", *map(str, arguments)]) == 0
     return capsys.readouterr().out

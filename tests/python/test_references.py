@@ -1,4 +1,4 @@
-"""References to versions that are not there, and to what is no version."""
+"""References to versions that are not there, and to what is not a version."""
 
 from __future__ import annotations
 

@@ -42,6 +42,21 @@ CASES: dict[str, tuple[str, dict[str, str], type[Exception]]] = {
         {**AWS, "aws_endpoint": f"http://user:{SECRET}@127.0.0.1:9"},
         pennon.InvalidInputError,
     ),
+    "password of Google's endpoint": (
+        "gs://bucket/t",
+        {"google_base_url": f"http://user:{SECRET}@127.0.0.1:9", "google_skip_signature": "true"},
+        pennon.InvalidInputError,
+    ),
+    "password of Azure's login": (
+        "az://c/t",
+        {**AZURE, "azure_authority_host": f"http://user:{SECRET}@127.0.0.1:9"},
+        pennon.InvalidInputError,
+    ),
+    "password of the endpoint of manifests": (
+        "s3+ddb://bucket/t?ddbTableName=n",
+        {**AWS, "aws_endpoint": CLOSED, "dynamodb_endpoint": f"http://user:{SECRET}@127.0.0.1:9"},
+        pennon.InvalidInputError,
+    ),
     "endpoint that is none": (
         "s3://bucket/t",
         {**AWS, "aws_endpoint": f"http://user:{SECRET}@:x:"},

@@ -10,7 +10,7 @@ use futures::{FutureExt, TryStreamExt};
 use pennon_index::{DistanceRange, Metric, VectorIndexKind};
 use pennon_table::ops::index::{NewVectorIndex, VectorParameters};
 use pennon_table::scan::{Filter, Nearest, Probes, Projection, ScanOptions};
-use pennon_table::{Dataset, DeleteOptions, StorageOptions, VersionRef, WriteMode};
+use pennon_table::{ConflictRetries, Dataset, StorageOptions, VersionRef, WriteMode};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;
@@ -63,7 +63,7 @@ fn few_rows_that_an_index_finds_are_there_at_once() {
     runtime().block_on(async {
         let (_directory, [local, memory]) = uris("at-once");
         let mut dataset = indexed(&local).await;
-        dataset.delete("a = 8", DeleteOptions::default()).await.unwrap();
+        dataset.delete("a = 8", ConflictRetries::default()).await.unwrap();
         let few = [("a = 7", 1), ("a = 8", 0), ("a in (1, 299, 300, 999, 5000)", 4), ("a = 7 or a = 8", 1)];
         for (filter, rows) in few {
             // The first one reads what the session keeps.
@@ -187,7 +187,7 @@ fn a_graph_is_followed_at_once() {
             assert_eq!(second.as_deref().map(first), follows.then_some((9, 0.0)));
         }
         // Where some rows do not count, more of them may have to be looked at.
-        dataset.delete("a < 100", DeleteOptions::default()).await.unwrap();
+        dataset.delete("a < 100", ConflictRetries::default()).await.unwrap();
         for row in [200, 300] {
             assert_eq!(without_other_threads(found(&dataset, &nearest(&batch, row))).await, None);
             assert_eq!(first(&found(&dataset, &nearest(&batch, row)).await), (row, 0.0));

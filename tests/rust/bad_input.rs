@@ -2,7 +2,7 @@
 //! their place, the table as before.
 
 use pennon_core::ErrorKind;
-use pennon_table::{Dataset, DeleteOptions, Durability, Store, VersionRef, WriteMode};
+use pennon_table::{ConflictRetries, Dataset, Durability, Store, VersionRef, WriteMode};
 
 use crate::support::*;
 
@@ -66,10 +66,10 @@ async fn a_torn_manifest_is_passed_over() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         // Its number is not given out again, and a handle at the version before can continue.
         assert_eq!(append(&uri, [5]).await.unwrap().version().0, 3);
-        first.delete("a = 0", DeleteOptions::default()).await.unwrap();
+        first.delete("a = 0", ConflictRetries::default()).await.unwrap();
         assert_eq!(first.version().0, 4);
         // Whoever read the version that is gone must not.
-        let error = second.delete("a = 1", DeleteOptions::default()).await.unwrap_err();
+        let error = second.delete("a = 1", ConflictRetries::default()).await.unwrap_err();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("is torn"), "{error}");
         let newest = open(&uri).await;
         assert!(newest.corruption().is_none());
@@ -134,7 +134,7 @@ async fn broken_transactions_conflict_or_fail() {
             .await
             .unwrap_err();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(SECOND), "{error}");
-        let error = first.clone().delete("a = 1", DeleteOptions::default()).await.unwrap_err();
+        let error = first.clone().delete("a = 1", ConflictRetries::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         // On top of it everything works: only later transactions matter.
         assert_eq!(append(uri, [9]).await.unwrap().version().0, 3);

@@ -12,7 +12,7 @@ use pennon_core::transaction::Operation;
 use pennon_core::{ErrorKind, FragmentId, RowAddress, Version};
 use pennon_table::jobs::{ChangeWork, Division, JobPlan, ScanWork, Task, TaskResult, Work};
 use pennon_table::scan::Projection;
-use pennon_table::{Dataset, DeleteOptions, TransactionOptions, UpdateOptions, WriteMode, WriteOptions};
+use pennon_table::{ConflictRetries, Dataset, TransactionOptions, UpdateOptions, WriteMode, WriteOptions};
 
 use crate::jobs::commit;
 use crate::jobs_with_rows::{create_pairs, pairs, pairs_by_id};
@@ -187,7 +187,7 @@ async fn rows_that_match_by_more_than_their_keys_conflict_with_every_append() {
 async fn addresses_alone_are_a_delete_that_the_history_shows() {
     let (_directory, [uri, _]) = uris("changed-rows-delete");
     let mut base = create_pairs(&uri, 40).await;
-    base.delete("a = 17", DeleteOptions::default()).await.unwrap();
+    base.delete("a = 17", ConflictRetries::default()).await.unwrap();
     let address = |fragment, offset| RowAddress::new(FragmentId(fragment), offset).0;
     // Signed, as Spark has them.
     let column = |rows: &[u64]| Arc::new(rows.iter().map(|row| row.cast_signed()).collect::<Int64Array>());
@@ -221,7 +221,7 @@ async fn addresses_alone_are_a_delete_that_the_history_shows() {
 async fn what_cannot_be_done_is_said_before_anything_is_committed() {
     let (_directory, [uri, _]) = uris("changed-rows-wrong");
     let mut base = create_pairs(&uri, 40).await;
-    base.delete("a = 1", DeleteOptions::default()).await.unwrap();
+    base.delete("a = 1", ConflictRetries::default()).await.unwrap();
     let address = |fragment, offset| Some(RowAddress::new(FragmentId(fragment), offset).0);
     let plan = base.plan_job(work(true, &[]), Division::Tasks(3)).unwrap();
     let task = plan.task(0).unwrap();

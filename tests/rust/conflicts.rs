@@ -2,7 +2,7 @@
 
 use pennon_core::transaction::{Append, Operation, Overwrite, Restore, Transaction};
 use pennon_core::{ErrorKind, Result, Version};
-use pennon_table::{CommitOptions, Dataset, DeleteOptions, TransactionOptions, WriteMode};
+use pennon_table::{CommitOptions, ConflictRetries, Dataset, TransactionOptions, WriteMode};
 
 use crate::support::*;
 
@@ -38,7 +38,7 @@ async fn appends_are_compatible_with_appends_and_deletes() {
     for uri in &uris {
         let mut stale = create_cut(uri, 0..4, 2).await;
         append(uri, 10..12).await.unwrap();
-        open(uri).await.delete("a = 0", DeleteOptions::default()).await.unwrap();
+        open(uri).await.delete("a = 0", ConflictRetries::default()).await.unwrap();
         stale.insert(rows([20]), params(WriteMode::Append)).await.unwrap();
         assert_eq!(stale.version().0, 4);
         assert_eq!(values(&stale).await, [1, 2, 3, 10, 11, 20]);
@@ -56,22 +56,16 @@ async fn deletes_of_other_rows_are_merged() {
     for uri in &uris {
         let base = create(uri, 0..10).await;
         let (mut first, mut second) = (base.clone(), base.clone());
-        first.delete("a = 1", DeleteOptions::default()).await.unwrap();
-        second
-            .delete("a = 2", DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() })
-            .await
-            .unwrap();
+        first.delete("a = 1", ConflictRetries::default()).await.unwrap();
+        second.delete("a = 2", ConflictRetries::at_most(0)).await.unwrap();
         assert_eq!((second.version().0, values(&second).await), (3, vec![0, 3, 4, 5, 6, 7, 8, 9]));
         let mine = second.read_transaction(Version(3)).await.unwrap().unwrap();
         assert_eq!(mine.read_version.0, 2);
         second.validate().await.unwrap();
         // Both want the last rows: the fragment is dropped once.
         let (mut first, mut second) = (second.clone(), second.clone());
-        first.delete("a < 6", DeleteOptions::default()).await.unwrap();
-        second
-            .delete("a >= 6", DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() })
-            .await
-            .unwrap();
+        first.delete("a < 6", ConflictRetries::default()).await.unwrap();
+        second.delete("a >= 6", ConflictRetries::at_most(0)).await.unwrap();
         assert_eq!((second.count_rows(None).await.unwrap(), second.manifest().fragments.len()), (0, 0));
     }
 }
@@ -82,8 +76,8 @@ async fn deletes_of_the_same_rows_are_done_again() {
     for uri in &uris {
         let base = create(uri, 0..10).await;
         let (mut first, mut second, mut third) = (base.clone(), base.clone(), base.clone());
-        first.delete("a < 3", DeleteOptions::default()).await.unwrap();
-        let none = DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() };
+        first.delete("a < 3", ConflictRetries::default()).await.unwrap();
+        let none = ConflictRetries::at_most(0);
         let error = second.delete("a < 5", none).await.unwrap_err();
         assert!(error.is_retryable(), "{error}");
         assert!(
@@ -91,7 +85,7 @@ async fn deletes_of_the_same_rows_are_done_again() {
             "{error}"
         );
         assert_eq!(second.version().0, 1);
-        let result = third.delete("a < 5", DeleteOptions::default()).await.unwrap();
+        let result = third.delete("a < 5", ConflictRetries::default()).await.unwrap();
         assert_eq!((result.num_deleted_rows, third.version().0), (2, 3));
         assert_eq!(values(&third).await, [5, 6, 7, 8, 9]);
     }
@@ -106,7 +100,7 @@ async fn overwrites_exclude_what_read_before() {
         let mut stale = base.clone();
         let error = stale.insert(rows([5]), params(WriteMode::Append)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { retryable: false }, "{error}");
-        let error = base.clone().delete("a = 1", DeleteOptions::default()).await.unwrap_err();
+        let error = base.clone().delete("a = 1", ConflictRetries::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { retryable: false }, "{error}");
         // Two overwrites: retryable.
         let error = overwrite(uri, 1, "2", 20).await.unwrap_err();

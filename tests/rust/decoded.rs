@@ -12,7 +12,7 @@ use pennon_core::wire::decoded_fragments;
 use pennon_core::{FragmentId, RowAddress, Version};
 use pennon_table::compact::CompactionOptions;
 use pennon_table::scan::{ScanOptions, TakeOptions, TakeRows};
-use pennon_table::{Dataset, DeleteOptions, FeedOptions, FeedPoint, UpdateOptions, VersionRef};
+use pennon_table::{ConflictRetries, Dataset, FeedOptions, FeedPoint, UpdateOptions, VersionRef};
 
 use crate::support::{append, create, found, options};
 
@@ -66,7 +66,7 @@ async fn counted() {
 
     table.checkout_latest().await.unwrap();
     let row = |fragment| RowAddress::new(FragmentId(fragment), 2);
-    table.delete_found(&*found(&[row(5_000)]), "", DeleteOptions::default()).await.unwrap();
+    table.delete_found(&*found(&[row(5_000)]), "", ConflictRetries::default()).await.unwrap();
     check("delete of a row", 3);
 
     let options = UpdateOptions::default();

@@ -5,12 +5,12 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::Operation;
 use pennon_core::{ErrorKind, FragmentId};
-use pennon_table::{DeleteOptions, Store};
+use pennon_table::{ConflictRetries, Store};
 
 use crate::support::*;
 
-fn options() -> DeleteOptions {
-    DeleteOptions::default()
+fn options() -> ConflictRetries {
+    ConflictRetries::default()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use pennon_core::ErrorKind;
 use pennon_core::schema::Alteration;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::{
-    CommitStatus, Dataset, DeleteOptions, MergeClauses, MergeOptions, NewColumns, VersionRef, WhenMatched,
+    CommitStatus, ConflictRetries, Dataset, MergeClauses, MergeOptions, NewColumns, VersionRef, WhenMatched,
     WriteMode,
 };
 
@@ -143,7 +143,7 @@ async fn a_lost_answer_is_a_commit() {
         dataset.insert(rows(3..5), params(WriteMode::Append)).await.unwrap();
         assert_eq!(dataset.version().0, 2);
         flag.store(true, Ordering::Relaxed);
-        dataset.delete("a = 0", DeleteOptions::default()).await.unwrap();
+        dataset.delete("a = 0", ConflictRetries::default()).await.unwrap();
         assert_eq!((dataset.version().0, open(&uri).await.version().0), (3, 3));
         assert_eq!(values(&open(&uri).await).await, [1, 2, 3, 4]);
         dataset.validate().await.unwrap();
@@ -217,7 +217,7 @@ async fn a_listing_that_lags_behind_hides_no_commit() {
             .insert(rows([100 + i64::try_from(lag).unwrap()]), params(WriteMode::Append))
             .await
             .unwrap();
-        let options = DeleteOptions::default();
+        let options = ConflictRetries::default();
         stale.clone().delete(&format!("a = {lag}"), options).await.unwrap();
         faulty.lag.store(0, Ordering::Relaxed);
         assert_eq!(open(uri).await.version().0, before + 2);
@@ -295,7 +295,7 @@ async fn step(number: usize, uri: &str) -> pennon_core::Result<()> {
     let mut dataset = Dataset::open(uri, options()).await?;
     match number {
         1 => dataset.insert(rows([4, 5]), params(WriteMode::Append)).await,
-        2 => dataset.delete("a = 2", DeleteOptions::default()).await.map(drop),
+        2 => dataset.delete("a = 2", ConflictRetries::default()).await.map(drop),
         3 => dataset.tags().create("three", Some(VersionRef::Number(3))).await,
         4 => dataset.insert(rows([7, 8]), params(WriteMode::Overwrite)).await,
         5 => dataset.checkout(VersionRef::Tag("three".to_owned())).await?.restore().await,
@@ -370,7 +370,7 @@ async fn columns_and_compactions_come_whole_or_not_at_all() {
             let uri = format!("memory://evolving/{kind}-{left}");
             faulty.changes_left.store(usize::MAX, Ordering::Relaxed);
             let mut dataset = create_cut(&uri, 0..6, 2).await;
-            dataset.delete("a = 3", DeleteOptions::default()).await.unwrap();
+            dataset.delete("a = 3", ConflictRetries::default()).await.unwrap();
             faulty.changes_left.store(left, Ordering::Relaxed);
             let done = match kind {
                 0 => {

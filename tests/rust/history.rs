@@ -3,7 +3,7 @@
 use pennon_core::manifest::Timestamp;
 use pennon_core::{ErrorKind, Version};
 use pennon_table::{
-    Dataset, DeleteOptions, FeedOptions, FeedPoint, OpenOptions, RefOrder, Store, VersionRef, WriteMode,
+    ConflictRetries, Dataset, FeedOptions, FeedPoint, OpenOptions, RefOrder, Store, VersionRef, WriteMode,
 };
 
 use crate::support::*;
@@ -19,7 +19,7 @@ async fn versions_by_number_and_time() {
         create(uri, 0..3).await;
         append(uri, 3..5).await.unwrap();
         let mut newest = open(uri).await;
-        newest.delete("a = 0", DeleteOptions::default()).await.unwrap();
+        newest.delete("a = 0", ConflictRetries::default()).await.unwrap();
         let versions = newest.versions().await.unwrap();
         assert_eq!(versions.iter().map(|v| v.version.0).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(versions.is_sorted_by_key(|v| v.timestamp));
@@ -187,7 +187,7 @@ async fn a_long_history_is_found_by_its_hint() {
     create(&uri, 0..1).await;
     let mut dataset = open(&uri).await;
     for _ in 0..1200 {
-        dataset.delete("false", DeleteOptions::default()).await.unwrap();
+        dataset.delete("false", ConflictRetries::default()).await.unwrap();
     }
     assert_eq!(open(&uri).await.version().0, 1201);
     let hint = directory.path().join("table/_versions/latest_version_hint.json");

@@ -8,7 +8,7 @@ use arrow_array::{
 };
 use pennon_core::transaction::{KeyFilter, KeySet, Operation, key_hash};
 use pennon_table::ops::compact::CompactionOptions;
-use pennon_table::{Dataset, DeleteOptions, MergeOptions, UpdateOptions, WriteMode};
+use pennon_table::{ConflictRetries, Dataset, MergeOptions, UpdateOptions, WriteMode};
 
 use crate::support::*;
 
@@ -17,7 +17,7 @@ const MANY: i64 = 50_000;
 
 /// Joined once.
 fn once() -> MergeOptions {
-    MergeOptions { conflict_retries: 0, ..MergeOptions::default() }
+    MergeOptions { retries: ConflictRetries::at_most(0), ..MergeOptions::default() }
 }
 
 /// The keys that the last merge named.
@@ -40,7 +40,7 @@ async fn what_others_wrote_with_other_keys_is_no_conflict() {
             let mut other = open(&uri).await;
             let moved = [("name".to_owned(), "'moved'".to_owned())];
             other.update(&moved, Some("a > 90 AND a < 95"), UpdateOptions::default()).await.unwrap();
-            other.delete("a = 1000000", DeleteOptions::default()).await.unwrap();
+            other.delete("a = 1000000", ConflictRetries::default()).await.unwrap();
             let clauses = upsert(&["a"]);
             other.merge_insert(rows([-1, 2]), &clauses, &MergeOptions::default()).await.unwrap();
             other.compact(&CompactionOptions::default()).await.unwrap();
@@ -87,7 +87,7 @@ async fn one_shared_key_among_many_is_found() {
                 let done = merging.merge_insert(rows([last, -1]), &clauses, &MergeOptions::default()).await;
                 let done = done.unwrap();
                 assert_eq!((done.num_updated_rows, done.num_inserted_rows), (1, 1));
-                merging.delete(&format!("a = {last} OR a = -1"), DeleteOptions::default()).await.unwrap();
+                merging.delete(&format!("a = {last} OR a = -1"), ConflictRetries::default()).await.unwrap();
                 merging.validate().await.unwrap();
             }
         }

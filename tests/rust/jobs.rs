@@ -14,8 +14,8 @@ use pennon_core::{ErrorKind, FragmentId, Version};
 use pennon_table::jobs::{Division, FragmentSlice, JobPlan, NewTable, ScanWork, Task, TaskResult, Work};
 use pennon_table::scan::ScanOptions;
 use pennon_table::{
-    CommitLock, CommitOptions, Dataset, DeleteOptions, HeldLock, TransactionOptions, WriteMode, WriteOptions,
-    WrittenFragments,
+    CommitLock, CommitOptions, ConflictRetries, Dataset, HeldLock, TransactionOptions, WriteMode,
+    WriteOptions, WrittenFragments,
 };
 
 use crate::support::*;
@@ -93,7 +93,7 @@ async fn a_large_fragment_is_divided_by_rows() {
     let (_directory, uris) = uris("jobs-divided");
     for uri in &uris {
         let mut dataset = create_cut(uri, 0..1000, 1000).await;
-        dataset.delete("a < 100", DeleteOptions::default()).await.unwrap();
+        dataset.delete("a < 100", ConflictRetries::default()).await.unwrap();
         let plan = dataset.plan_job(Work::Scan(ScanWork::default().into()), Division::Tasks(4)).unwrap();
         let mut seen = RowRanges::new();
         for number in 0..4 {
@@ -156,7 +156,7 @@ async fn only_what_changed_is_planned_again() {
             let results = run(&plan, &base).await;
             // Another writer changes a row of the second fragment that the job found, and adds some.
             let mut other = open(&uri).await;
-            other.delete("a = 12", DeleteOptions::default()).await.unwrap();
+            other.delete("a = 12", ConflictRetries::default()).await.unwrap();
             append(&uri, 100..105).await.unwrap();
             let error = commit(&plan, &base, results.clone()).await.unwrap_err();
             assert!(error.is_retryable(), "{error}");
@@ -243,7 +243,7 @@ async fn what_does_not_belong_together_is_refused() {
 
         // Another version, and another table at the same place.
         let mut newer = base.clone();
-        newer.delete("a = 19", DeleteOptions::default()).await.unwrap();
+        newer.delete("a = 19", ConflictRetries::default()).await.unwrap();
         let error = plan.task(0).unwrap().run(&newer).await.unwrap_err();
         assert!(
             error.to_string().contains("version 1") && error.to_string().contains("version 2"),
@@ -322,6 +322,6 @@ async fn a_job_of_any_kind_is_committed_as_its_options_say() {
     // The handle of the report commits like that as well.
     let mut table = append(&table, commit_options()).await;
     assert_eq!(*given.0.lock().unwrap(), [2, 3]);
-    table.delete("a = 0", DeleteOptions::default()).await.unwrap();
+    table.delete("a = 0", ConflictRetries::default()).await.unwrap();
     assert_eq!(*given.0.lock().unwrap(), [2, 3, 4]);
 }

@@ -16,7 +16,7 @@ use pennon_table::ops::merge_insert::{
     MergeClauses, MergeOptions, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,
 };
 use pennon_table::scan::ScanOptions;
-use pennon_table::{BatchReader, Dataset, DeleteOptions, TransactionOptions, WriteMode, WriteOptions};
+use pennon_table::{BatchReader, ConflictRetries, Dataset, TransactionOptions, WriteMode, WriteOptions};
 
 use crate::jobs::{commit, run};
 use crate::support::*;
@@ -207,7 +207,7 @@ async fn columns_are_those_of_one_process() {
     let (_directory, uris) = uris("jobs-columns");
     for uri in &uris {
         let mut base = create_pairs(uri, 50).await;
-        base.delete("a = 20", DeleteOptions::default()).await.unwrap();
+        base.delete("a = 20", ConflictRetries::default()).await.unwrap();
         let expressions =
             vec![("b".to_owned(), "a * 2".to_owned()), ("c".to_owned(), "n IS NULL".to_owned())];
         let work = ColumnsWork::Expressions { expressions, batch_size: None };
@@ -215,7 +215,7 @@ async fn columns_are_those_of_one_process() {
         let results = run(&plan, &base).await;
         // A row that goes meanwhile: only its fragment is done again.
         let mut other = open(uri).await;
-        other.delete("a = 3", DeleteOptions::default()).await.unwrap();
+        other.delete("a = 3", ConflictRetries::default()).await.unwrap();
         let error = commit(&plan, &base, results.clone()).await.unwrap_err();
         assert!(error.is_retryable(), "{error}");
         let renewed = plan.renew(&base, &other, results).unwrap();
@@ -329,7 +329,7 @@ async fn a_compaction_is_committed_once() {
     let (_directory, uris) = uris("jobs-compact");
     for uri in &uris {
         let mut base = create_cut(uri, 0..100, 10).await;
-        base.delete("a % 5 = 0", DeleteOptions::default()).await.unwrap();
+        base.delete("a % 5 = 0", ConflictRetries::default()).await.unwrap();
         let options =
             CompactionOptions { target_rows_per_fragment: Some(40), ..CompactionOptions::default() };
         assert!(base.plan_job(Work::Compact(options.clone().into()), Division::Auto).is_err());
@@ -337,7 +337,7 @@ async fn a_compaction_is_committed_once() {
         assert_eq!(plan.num_tasks(), Some(2));
         let results = run(&plan, &base).await;
         let mut other = open(uri).await;
-        other.delete("a = 1", DeleteOptions::default()).await.unwrap();
+        other.delete("a = 1", ConflictRetries::default()).await.unwrap();
         let (rows, done) = commit(&plan, &base, results.clone()).await.unwrap();
         done.validate().await.unwrap();
         assert_eq!((rows, done.manifest().fragments.len()), (80, 2));

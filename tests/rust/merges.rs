@@ -8,7 +8,7 @@ use pennon_core::transaction::{KeySet, Operation};
 use pennon_core::{ErrorKind, Result};
 use pennon_table::ops::index::{IndexKind, IndexParameters, NewIndex};
 use pennon_table::{
-    BatchReader, Dataset, DeleteOptions, MergeClauses, MergeOptions, MergeResult, WhenMatched,
+    BatchReader, ConflictRetries, Dataset, MergeClauses, MergeOptions, MergeResult, WhenMatched,
     WhenUnmatchedTarget,
 };
 
@@ -62,7 +62,8 @@ async fn concurrent_merges_of_one_key_insert_it_once() {
         let writers = (0..WRITERS).map(|writer| {
             let uri = uri.clone();
             tokio::spawn(async move {
-                let options = MergeOptions { conflict_retries: 100, ..MergeOptions::default() };
+                let options =
+                    MergeOptions { retries: ConflictRetries::at_most(100), ..MergeOptions::default() };
                 let mut sum = (0, 0);
                 for round in 0..6 {
                     // All writers upsert the key of the round, each one of its own too.
@@ -95,7 +96,7 @@ async fn a_stale_merge_is_joined_again() {
     let stale = create(&uri, 0..6).await;
     let mut other = open(&uri).await;
     merge(&mut other, named([50], "first"), &upsert(&["a"])).await.unwrap();
-    other.delete("a = 2", DeleteOptions::default()).await.unwrap();
+    other.delete("a = 2", ConflictRetries::default()).await.unwrap();
     // The key is there now, the other row is not any more.
     let mut dataset = stale.clone();
     let result = merge(&mut dataset, named([50, 2], "second"), &upsert(&["a"])).await.unwrap();
@@ -109,7 +110,7 @@ async fn a_stale_merge_is_joined_again() {
     let mut stale = open(&uri).await;
     append(&uri, [70]).await.unwrap();
     let before = files(directory.path());
-    let options = MergeOptions { conflict_retries: 0, ..MergeOptions::default() };
+    let options = MergeOptions { retries: ConflictRetries::at_most(0), ..MergeOptions::default() };
     let error = stale.merge_insert(named([70], "fourth"), &upsert(&["a"]), &options).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert_eq!(files(directory.path()), before);
@@ -150,7 +151,7 @@ async fn row_ids_are_keys() {
     let (_directory, uris) = uris("merge-ids");
     for uri in &uris {
         let mut dataset = create_cut(uri, 10..20, 4).await;
-        dataset.delete("a = 13", DeleteOptions::default()).await.unwrap();
+        dataset.delete("a = 13", ConflictRetries::default()).await.unwrap();
         let by_row_id = |ids: Vec<Option<u64>>| {
             let names = StringArray::from_iter_values(ids.iter().map(|_| "given"));
             let columns: [(&str, ArrayRef); 2] =

@@ -3,12 +3,12 @@
 use pennon_core::manifest::Fragment;
 use pennon_core::transaction::{Delete, Operation, Restore, Rewrite, RewriteGroup, Transaction};
 use pennon_core::{ErrorKind, FragmentId, Result, Version};
-use pennon_table::{Dataset, DeleteOptions, UpdateOptions, WriteMode, WriteOptions};
+use pennon_table::{ConflictRetries, Dataset, UpdateOptions, WriteMode, WriteOptions};
 
 use crate::support::*;
 
-fn once() -> DeleteOptions {
-    DeleteOptions { conflict_retries: 0, ..DeleteOptions::default() }
+fn once() -> ConflictRetries {
+    ConflictRetries::at_most(0)
 }
 
 async fn table(uri: &str, stable: bool) -> Dataset {
@@ -115,7 +115,7 @@ async fn deletes_after_rewrites_of_rows_that_were_updated() {
         let error = stale.delete("name = 'n3' or a = 1", once()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { retryable: true });
         // Decided again it is about the other row only.
-        let deleted = newest.delete("name = 'n3' or a = 1", DeleteOptions::default()).await.unwrap();
+        let deleted = newest.delete("name = 'n3' or a = 1", ConflictRetries::default()).await.unwrap();
         assert_eq!(deleted.num_deleted_rows, 1);
         let older_name = [("name".to_owned(), "name || '+'".to_owned())];
         update.update(&older_name, Some("a = 12"), UpdateOptions::default()).await.unwrap();

@@ -11,7 +11,7 @@ use pennon_table::compact::CompactionOptions;
 use pennon_table::jobs::{Division, JobPlan, Task, TaskResult, Work};
 use pennon_table::scan::{Projection, ScanOptions};
 use pennon_table::{
-    BatchReader, Dataset, DeleteOptions, MergeClauses, MergeOptions, MergeWriteMode, UpdateOptions,
+    BatchReader, ConflictRetries, Dataset, MergeClauses, MergeOptions, MergeWriteMode, UpdateOptions,
     WhenMatched, WhenUnmatchedTarget, WriteMode, WriteOptions,
 };
 
@@ -99,7 +99,7 @@ async fn a_change_of_rows_commits_columns_with_it() {
         (Version(3), 1)
     );
     let mut extended = extended.with_columns(column("d", DataType::Utf8)).unwrap();
-    extended.delete("a < 2", DeleteOptions::default()).await.unwrap();
+    extended.delete("a < 2", ConflictRetries::default()).await.unwrap();
     assert_eq!((extended.version(), extended.count_rows(None).await.unwrap()), (Version(4), 5));
     assert_eq!(extended.schema().fields.len(), 5);
     extended.compact(&CompactionOptions::default()).await.unwrap();
@@ -126,7 +126,7 @@ async fn others_may_change_rows_but_not_columns() {
         .await
         .with_columns(column("f", DataType::Int64))
         .unwrap()
-        .delete("a = 10", DeleteOptions::default())
+        .delete("a = 10", ConflictRetries::default())
         .await
         .unwrap();
     let error = extended.insert(with_b(&[(3, 30)]), params(WriteMode::Append)).await.unwrap_err();
@@ -139,13 +139,13 @@ async fn others_may_change_rows_but_not_columns() {
     // Somebody else commits one of the columns first: the merge is done again, with the other one.
     let mut late = open(&uri).await.with_columns(column("c", DataType::Int64)).unwrap();
     let mut first = open(&uri).await.with_columns(column("c", DataType::Int64)).unwrap();
-    first.delete("a = 0", DeleteOptions::default()).await.unwrap();
+    first.delete("a = 0", ConflictRetries::default()).await.unwrap();
     late.merge_insert(with_b(&[(1, 1)]), &upsert(), &MergeOptions::default()).await.unwrap();
     assert_eq!((late.version().0, late.schema().fields.len()), (begin.0 + 4, 6));
     assert_eq!(by_id(&late).await.len(), 4);
     let mut other = open(&uri).await.with_columns(column("d", DataType::Int64)).unwrap();
     let mut first = open(&uri).await.with_columns(column("d", DataType::Utf8)).unwrap();
-    first.delete("a = 1", DeleteOptions::default()).await.unwrap();
+    first.delete("a = 1", ConflictRetries::default()).await.unwrap();
     let error = other.merge_insert(with_b(&[(1, 1)]), &upsert(), &MergeOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
 }

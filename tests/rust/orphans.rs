@@ -9,7 +9,7 @@ use object_store::Result;
 use object_store::memory::InMemory;
 use pennon_core::FragmentId;
 use pennon_core::schema::Metadata;
-use pennon_table::{Dataset, DeleteOptions, WriteMode};
+use pennon_table::{ConflictRetries, Dataset, WriteMode};
 
 use crate::stores::{Behaving, Behaviour, Request, reset};
 use crate::support::*;
@@ -76,7 +76,7 @@ async fn files_of_a_failed_change_are_removed_after_they_have_arrived() {
     let before = store.paths();
     // The deletion file of the first fragment is refused at once, the others arrive later.
     store.refuse(Some("_deletions/0-"));
-    dataset.delete("a % 10 = 3", DeleteOptions::default()).await.unwrap_err();
+    dataset.delete("a % 10 = 3", ConflictRetries::default()).await.unwrap_err();
     tokio::time::sleep(Duration::from_millis(600)).await;
     store.refuse(None);
     assert_eq!(store.paths(), before);
@@ -90,14 +90,14 @@ async fn a_change_that_cannot_be_carried_over_leaves_nothing() {
     let store = Behaving::register("orphans-carried-over", Refusing::default());
     let (uri, mut dataset) = table("orphans-carried-over").await;
     let mut other = dataset.clone();
-    other.delete("a = 3", DeleteOptions::default()).await.unwrap();
+    other.delete("a = 3", ConflictRetries::default()).await.unwrap();
     let before = store.paths();
     // The deletion file on top of the other one, for the version that the other one made.
     store.refuse(Some("_deletions/0-5-"));
-    dataset.delete("a = 4", DeleteOptions::default()).await.unwrap_err();
+    dataset.delete("a = 4", ConflictRetries::default()).await.unwrap_err();
     tokio::time::sleep(Duration::from_millis(600)).await;
     store.refuse(None);
     assert_eq!(store.paths(), before);
-    dataset.delete("a = 4", DeleteOptions::default()).await.unwrap();
+    dataset.delete("a = 4", ConflictRetries::default()).await.unwrap();
     assert_eq!(values(&open(&uri).await).await.len(), 38);
 }

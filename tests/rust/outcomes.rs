@@ -15,7 +15,7 @@ use pennon_core::manifest::{Flags, Manifest, Tail, write_manifest_file};
 use pennon_core::schema::Metadata;
 use pennon_core::{ErrorKind, Version};
 use pennon_table::{
-    CommitOptions, CommitStatus, Dataset, DeleteOptions, OpenOptions, WriteMode, WriteOptions,
+    CommitOptions, CommitStatus, ConflictRetries, Dataset, OpenOptions, WriteMode, WriteOptions,
 };
 
 use crate::stores::{Behaving, Behaviour, Request, Verb, reset};
@@ -170,7 +170,7 @@ async fn a_version_of_a_newer_release_hides_no_commit() {
     let mut dataset = create(uri, 0..3).await;
     store.then.store(NEWER_FEATURES, Ordering::Relaxed);
     store.deny.store(true, Ordering::Relaxed);
-    dataset.delete("a = 1", DeleteOptions::default()).await.unwrap();
+    dataset.delete("a = 1", ConflictRetries::default()).await.unwrap();
     assert_eq!((dataset.version().0, values(&dataset).await), (2, vec![0, 2]));
     is_whole(uri, &dataset).await;
 }
@@ -224,7 +224,7 @@ async fn a_listing_without_an_order_hides_no_version() {
     assert_eq!(newest.version().0, 13);
     let old = OpenOptions { version: Some(pennon_table::VersionRef::Number(1)), ..options() };
     let mut old = Dataset::open(uri, old).await.unwrap();
-    old.delete("a = 0", DeleteOptions::default()).await.unwrap();
+    old.delete("a = 0", ConflictRetries::default()).await.unwrap();
     assert_eq!(values(&open(uri).await).await, (1..13).collect::<Vec<_>>());
 }
 
@@ -238,7 +238,7 @@ async fn a_commit_that_is_dropped_leaves_a_whole_table() {
         let dataset = create(&uri, 0..4).await;
         append(&uri, 4..6).await.unwrap();
         let mut stale = dataset.clone();
-        let mut delete = Box::pin(async move { stale.delete("a = 1", DeleteOptions::default()).await });
+        let mut delete = Box::pin(async move { stale.delete("a = 1", ConflictRetries::default()).await });
         let mut done = false;
         for _ in 0..polls {
             let mut yielded = false;

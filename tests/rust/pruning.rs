@@ -9,7 +9,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use futures::TryStreamExt;
 use pennon_table::scan::{Projection, ScanOptions, matches, table_predicate};
-use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteOptions};
+use pennon_table::{ConflictRetries, Dataset, WriteMode, WriteOptions};
 
 use crate::support::{layout, params, reader};
 
@@ -288,7 +288,7 @@ async fn pruning_changes_no_result() {
         let mut deleted = vec![false; all.len()];
         if round > 1 {
             let gone = Predicate::random(&mut random, 1);
-            dataset.delete(&gone.sql(), DeleteOptions::default()).await.unwrap();
+            dataset.delete(&gone.sql(), ConflictRetries::default()).await.unwrap();
             for (row, deleted) in all.iter().zip(&mut deleted) {
                 *deleted = gone.matches(row) == Some(true);
             }

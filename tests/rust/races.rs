@@ -14,7 +14,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload, Result};
 use pennon_core::manifest::Timestamp;
 use pennon_core::{ErrorKind, RowAddress};
 use pennon_table::runtime::{Turns, env};
-use pennon_table::{Dataset, DeleteOptions, Env, FindRows, MergeOptions, UpdateOptions, WriteMode};
+use pennon_table::{ConflictRetries, Dataset, Env, FindRows, MergeOptions, UpdateOptions, WriteMode};
 
 use crate::stores::{Behaving, Behaviour, Observed, Request, Verb, is_manifest};
 use crate::support::*;
@@ -32,7 +32,7 @@ async fn appends_and_deletes_on_disjoint_rows() {
             tokio::spawn(async move {
                 for round in 0..ROUNDS {
                     let row = writer * ROUNDS + round;
-                    let options = DeleteOptions { conflict_retries: 100, ..DeleteOptions::default() };
+                    let options = ConflictRetries::at_most(100);
                     let mut dataset = open(&uri).await;
                     let result = dataset.delete(&format!("a = {row}"), options).await.unwrap();
                     assert_eq!(result.num_deleted_rows, 1);
@@ -193,10 +193,10 @@ async fn a_verb_that_is_done_again_waits_before_it_is() {
         };
         find.boxed()
     });
-    for (retry_timeout, least) in [(Duration::from_secs(600), 3), (Duration::from_millis(40), 1)] {
+    for (timeout, least) in [(Duration::from_secs(600), 3), (Duration::from_millis(40), 1)] {
         let process = Arc::new(Patient::default());
         let entered = env::enter(Arc::<Patient>::clone(&process));
-        let options = DeleteOptions { conflict_retries: 3, retry_timeout };
+        let options = ConflictRetries { count: 3, timeout };
         let error = dataset.delete_found(&find, "a = 1", options).await.unwrap_err();
         drop(entered);
         assert!(
@@ -208,6 +208,6 @@ async fn a_verb_that_is_done_again_waits_before_it_is() {
         let waited: Vec<Duration> =
             waited.iter().copied().filter(|wait| *wait != Duration::from_secs(1)).collect();
         assert!(waited.len() >= least && waited.iter().all(|wait| !wait.is_zero()), "{waited:?}");
-        assert!(waited.iter().sum::<Duration>() <= retry_timeout, "{waited:?}");
+        assert!(waited.iter().sum::<Duration>() <= timeout, "{waited:?}");
     }
 }

@@ -14,7 +14,7 @@ use pennon_core::ErrorKind;
 use pennon_table::compact::CompactionOptions;
 use pennon_table::scan::ScanOptions;
 use pennon_table::{
-    ConnectOptions, Dataset, DeleteOptions, OpenOptions, RequestLimits, Session, StorageOptions, Store,
+    ConflictRetries, ConnectOptions, Dataset, OpenOptions, RequestLimits, Session, StorageOptions, Store,
     UpdateOptions, WriteMode, WriteOptions,
 };
 
@@ -68,7 +68,7 @@ async fn one_request_at_a_time_is_enough_for_everything() {
         let all = async {
             let mut dataset = open_with(&uri, &limits).await;
             dataset.insert(rows(50..60), params(WriteMode::Append)).await.unwrap();
-            dataset.delete("a % 7 = 0", DeleteOptions::default()).await.unwrap();
+            dataset.delete("a % 7 = 0", ConflictRetries::default()).await.unwrap();
             let assignments = [("a".to_owned(), "a + 1000".to_owned())];
             dataset.update(&assignments, Some("a % 5 = 0"), UpdateOptions::default()).await.unwrap();
             dataset.compact(&CompactionOptions::default()).await.unwrap();
@@ -214,7 +214,7 @@ async fn what_may_be_asked_twice_is_asked_twice() {
                     assert!(!store.delete_all().await.unwrap(), "{case}");
                 }
                 Verb::Put => {
-                    dataset.delete(&format!("a = {version}"), DeleteOptions::default()).await.unwrap();
+                    dataset.delete(&format!("a = {version}"), ConflictRetries::default()).await.unwrap();
                     version += 1;
                 }
                 _ => {}
@@ -242,7 +242,7 @@ async fn a_conditional_put_is_not_sent_twice() {
         let before = dataset.version().0;
         store.creates.store(0, Ordering::SeqCst);
         store.plan(Verb::Create, 1, mishap);
-        let result = dataset.delete("a = 100", DeleteOptions::default()).await;
+        let result = dataset.delete("a = 100", ConflictRetries::default()).await;
         assert_eq!(store.creates.load(Ordering::SeqCst), 1, "{mishap:?}: {result:?}");
         assert_eq!(result.is_ok(), commits, "{mishap:?}: {result:?}");
         if let Err(error) = result {
@@ -250,7 +250,7 @@ async fn a_conditional_put_is_not_sent_twice() {
         }
         assert_eq!(open(uri).await.version().0, before + u64::from(commits));
         if !commits {
-            open_with(uri, &PATIENT).await.delete("a = 100", DeleteOptions::default()).await.unwrap();
+            open_with(uri, &PATIENT).await.delete("a = 100", ConflictRetries::default()).await.unwrap();
         }
     }
 }

@@ -15,7 +15,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, Overwrite, Transaction};
 use pennon_core::{ErrorKind, FieldId, FragmentId, Version};
 use pennon_table::scan::{Projection, ScanOptions};
-use pennon_table::{Dataset, DeleteOptions, TransactionOptions, WriteMode, WriteOptions};
+use pennon_table::{ConflictRetries, Dataset, TransactionOptions, WriteMode, WriteOptions};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -108,7 +108,7 @@ async fn add_moved(dataset: &Dataset, model: &Model, ids: &[u64]) -> Dataset {
 
 async fn delete(dataset: &mut Dataset, values: &[i64]) {
     let list: Vec<String> = values.iter().map(i64::to_string).collect();
-    dataset.delete(&format!("a IN ({})", list.join(", ")), DeleteOptions::default()).await.unwrap();
+    dataset.delete(&format!("a IN ({})", list.join(", ")), ConflictRetries::default()).await.unwrap();
 }
 
 /// One random change of table and model.

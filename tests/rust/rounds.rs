@@ -23,8 +23,8 @@ use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::scan::{BlobHandling, Filter, FirstRows, Projection, ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
-    CreateOptions, Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses, MergeOptions, UpdateOptions,
-    VersionRef, WhenMatched, WriteMode, WriteOptions,
+    ConflictRetries, CreateOptions, Dataset, FeedOptions, FeedPoint, MergeClauses, MergeOptions,
+    UpdateOptions, VersionRef, WhenMatched, WriteMode, WriteOptions,
 };
 
 use crate::stores::{Behaving, Behaviour, Request, Verb};
@@ -106,7 +106,7 @@ async fn table(name: &str) -> (Arc<Behaving<Late>>, String) {
     }
     for start in 0..5 {
         let predicate = format!("a = {}", start * ROWS + 7);
-        dataset.delete(&predicate, DeleteOptions::default()).await.unwrap();
+        dataset.delete(&predicate, ConflictRetries::default()).await.unwrap();
     }
     (store, uri)
 }
@@ -299,7 +299,7 @@ async fn changes() {
     within(&store, 4, 5, dataset.insert(rows([200_001]), params(WriteMode::Append))).await.unwrap();
     let delete = async {
         let mut dataset = open(&uri).await;
-        dataset.delete("a = 84321", DeleteOptions::default()).await.unwrap()
+        dataset.delete("a = 84321", ConflictRetries::default()).await.unwrap()
     };
     assert_eq!(within(&store, 6, 25, delete).await.num_deleted_rows, 1);
     let update = async {
@@ -327,7 +327,7 @@ async fn a_change_that_is_carried_over() {
     let (store, uri) = table("rounds-carried-over").await;
     let (mut dataset, mut other) = (open(&uri).await, open(&uri).await);
     let matched = dataset.matching_rows("a = 8", None).await.unwrap();
-    other.delete("a = 9", DeleteOptions::default()).await.unwrap();
+    other.delete("a = 9", ConflictRetries::default()).await.unwrap();
     // Deletion file, transaction and listing; manifest of the other one; its deletion file; the deletion file on top of that
     // and the transaction again; manifest; hint.
     let delete = dataset.commit_delete(matched, "a = 8", None, Metadata::new());

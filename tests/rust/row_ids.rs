@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pennon_core::RowId;
 use pennon_table::scan::{ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
-    CacheSizes, ConnectOptions, Dataset, DeleteOptions, OpenOptions, Session, UpdateOptions, WriteMode,
+    CacheSizes, ConflictRetries, ConnectOptions, Dataset, OpenOptions, Session, UpdateOptions, WriteMode,
     WriteOptions,
 };
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ async fn a_handle_makes_one_index_however_small_its_session_is() {
         let clone = dataset.clone();
         assert_eq!((take(&clone, &[299]).await, made(&dataset)), (1, 1));
         // Own commits and those of others carry it on, one index for each version that is asked.
-        dataset.delete("_rowid = 7", DeleteOptions::default()).await.unwrap();
+        dataset.delete("_rowid = 7", ConflictRetries::default()).await.unwrap();
         append(uri, 300..302).await.unwrap();
         dataset.checkout_latest().await.unwrap();
         assert_eq!(take(&dataset, &[7, 250, 301]).await, 2);
@@ -139,7 +139,7 @@ async fn scattered(uri: &str, stable: bool) -> Dataset {
         let assignments = [("name".to_owned(), "'new'".to_owned())];
         dataset.update(&assignments, Some(filter), UpdateOptions::default()).await.unwrap();
     }
-    dataset.delete("a % 5 = 1", DeleteOptions::default()).await.unwrap();
+    dataset.delete("a % 5 = 1", ConflictRetries::default()).await.unwrap();
     dataset
 }
 
@@ -172,7 +172,7 @@ async fn deletes_by_id_open_one_fragment() {
     for (filter, deleted) in
         [("_rowid = 70", 1), ("_rowid = 70", 0), ("_rowid IN (3, 90, 5000) AND a > 3", 1)]
     {
-        let done = dataset.delete(filter, DeleteOptions::default()).await.unwrap();
+        let done = dataset.delete(filter, ConflictRetries::default()).await.unwrap();
         assert_eq!(done.num_deleted_rows, deleted, "{filter}");
     }
     assert!(rows_decoded(&dataset) - before <= 4, "only rows that the ids lead to");

@@ -12,7 +12,7 @@ use pennon_core::{ErrorKind, RowAddress, RowId};
 use pennon_table::scan::{
     Projection, Scan, ScanOptions, TakeOptions, TakeRows, matches, table_predicate, take,
 };
-use pennon_table::{Dataset, DeleteOptions, WriteMode, WriteOptions};
+use pennon_table::{ConflictRetries, Dataset, WriteMode, WriteOptions};
 
 use crate::support::{layout, params, reader};
 
@@ -109,7 +109,7 @@ async fn table(random: &mut Random, name: &str, stable: bool) -> Model {
     for _ in 0..random.below(3) {
         let (divisor, rest) =
             (i64::try_from(2 + random.below(6)).unwrap(), i64::try_from(random.below(3)).unwrap());
-        dataset.delete(&format!("id % {divisor} = {rest}"), DeleteOptions::default()).await.unwrap();
+        dataset.delete(&format!("id % {divisor} = {rest}"), ConflictRetries::default()).await.unwrap();
         fragments.iter_mut().flatten().for_each(|r| r.deleted |= r.row.id % divisor == rest);
     }
     let mut live = 0;

@@ -19,7 +19,7 @@ use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::scan::{TakeOptions, TakeRows};
 use pennon_table::{
-    CacheSizes, CommitStatus, ConnectOptions, Dataset, DeleteOptions, FeedOptions, FeedPoint, MergeClauses,
+    CacheSizes, CommitStatus, ConflictRetries, ConnectOptions, Dataset, FeedOptions, FeedPoint, MergeClauses,
     MergeOptions, OpenOptions, StorageOptions, UpdateOptions, VersionRef, WhenMatched, WriteMode,
     WriteOptions,
 };
@@ -230,7 +230,7 @@ impl Trial {
         let gone = round + 3;
         self.change(move |mut dataset| {
             let predicate = format!("a % 10 = {gone}");
-            async move { dataset.delete(&predicate, DeleteOptions::default()).await.map(drop) }.boxed()
+            async move { dataset.delete(&predicate, ConflictRetries::default()).await.map(drop) }.boxed()
         })
         .await;
         let deleted = self.model.iter().filter(|a| *a % 10 == gone).count();

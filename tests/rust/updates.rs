@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use pennon_core::transaction::{Operation, Update, UpdateMode};
 use pennon_core::{ErrorKind, FieldId, FragmentId};
 use pennon_table::scan::{Projection, ScanOptions};
-use pennon_table::{Dataset, UpdateOptions};
+use pennon_table::{ConflictRetries, Dataset, UpdateOptions};
 
 use crate::support::*;
 
@@ -129,11 +129,11 @@ async fn stale_updates_of_other_rows_go_on_and_of_the_same_rows_are_done_again()
     let base = create_cut(&uri, 0..12, 6).await;
     let mut other = open(&uri).await;
     other.update(&set(&[("a", "a + 10")]), Some("a = 1"), options()).await.unwrap();
-    other.delete("a = 2", pennon_table::DeleteOptions::default()).await.unwrap();
+    other.delete("a = 2", ConflictRetries::default()).await.unwrap();
     let before = files(directory.path());
     // Other rows of the same fragment, from the first version: carried over.
     let mut stale = base.clone();
-    let none = UpdateOptions { conflict_retries: 0, ..options() };
+    let none = UpdateOptions { retries: ConflictRetries::at_most(0), ..options() };
     stale.update(&set(&[("a", "a + 100")]), Some("a = 3"), none).await.unwrap();
     assert_eq!(stale.version().0, 4);
     assert_eq!(values(&stale).await, [0, 4, 5, 6, 7, 8, 9, 10, 11, 11, 103]);
@@ -159,7 +159,7 @@ async fn stale_updates_of_other_rows_go_on_and_of_the_same_rows_are_done_again()
 async fn rows_by_address() {
     let (_directory, [uri, _]) = uris("at");
     let mut dataset = create_cut(&uri, 0..8, 4).await;
-    dataset.delete("a = 5", pennon_table::DeleteOptions::default()).await.unwrap();
+    dataset.delete("a = 5", ConflictRetries::default()).await.unwrap();
     let address = |fragment, offset| pennon_core::RowAddress::new(FragmentId(fragment), offset);
     let rows = [address(1, 1), address(0, 3), address(1, 0), address(0, 3)];
     let result = dataset.update_found(&*found(&rows), &set(&[("a", "-a")]), options()).await.unwrap();
@@ -176,7 +176,7 @@ async fn columns_are_rewritten() {
     let (directory, uris) = uris("columns-rewritten");
     for uri in &uris {
         let mut dataset = create_cut(uri, 0..12, 4).await;
-        dataset.delete("a in (1, 9)", pennon_table::DeleteOptions::default()).await.unwrap();
+        dataset.delete("a in (1, 9)", ConflictRetries::default()).await.unwrap();
         let columns = UpdateOptions { mode: Some(UpdateMode::RewriteColumns), ..UpdateOptions::default() };
         let result =
             dataset.update(&set(&[("a", "a + 100")]), Some("a % 2 = 1 and a < 8"), columns).await.unwrap();

@@ -49,7 +49,9 @@ pub fn sql(data: &[u8]) {
 /// Functions of which the documents say that they may take all memory.
 fn may_abort(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    ["pad", "repeat", "regex", "range", "generate_series", "array_resize"].iter().any(|name| text.contains(name))
+    ["pad", "repeat", "regex", "range", "generate_series", "array_resize"]
+        .iter()
+        .any(|name| text.contains(name))
 }
 
 /// Jobs as JSON, written again.
@@ -60,10 +62,12 @@ pub fn jobs(data: &[u8]) {
         for number in 0..plan.num_tasks().unwrap_or(0).min(4) {
             let _ = checked(plan.task(number)).map(|task| checked(task.to_json()));
         }
-        let _ = checked(JobPlan::from_json(&checked(plan.to_json()).expect("what was read"))).expect("as before");
+        let _ =
+            checked(JobPlan::from_json(&checked(plan.to_json()).expect("what was read"))).expect("as before");
     }
     if let Some(task) = checked(Task::from_json(text)) {
-        let _ = checked(Task::from_json(&checked(task.to_json()).expect("what was read"))).expect("as before");
+        let _ =
+            checked(Task::from_json(&checked(task.to_json()).expect("what was read"))).expect("as before");
     }
     if let Some(result) = checked(TaskResult::from_json(text)) {
         let _ = (result.num_rows(), result.bytes(), result.files().len());
@@ -77,8 +81,10 @@ pub fn options(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.lines();
     let address = lines.next().unwrap_or_default();
-    let options: StorageOptions =
-        lines.filter_map(|line| line.split_once('=')).map(|(key, value)| (key.into(), value.into())).collect();
+    let options: StorageOptions = lines
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect();
     if let Some(store) = checked(Store::open(address, &options)) {
         let _ = (store.root().len(), format!("{store:?}"));
     }

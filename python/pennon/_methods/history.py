@@ -213,7 +213,7 @@ class HistoryMethods(TableMethods):
             Some of the rows do not exist in that version (the message says how many, and names the first), or the
             version does not exist or was cleaned up.
         pennon.InvalidInputError
-            The table has no stable row ids, an id is no whole number from 0 on, or a column that is not nullable
+            The table has no stable row ids, an id is not a whole number from 0 on, or a column that is not nullable
             did not exist.
         pennon.UnsupportedError
             A column had another type, or its field id belonged to a column of another name, which may be a

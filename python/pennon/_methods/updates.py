@@ -210,8 +210,8 @@ class UpdateMethods(TableMethods):
         pennon.NotFoundError
             No row has some of the ids; the message contains their number and the first.
         pennon.InvalidInputError
-            An id is repeated or is no whole number from 0 on, there is no such column, or a value cannot be cast or
-            stored, or would change.
+            An id is repeated or is not a whole number from 0 on, there is no such column, or a value cannot be cast
+            or stored, or would change.
         pennon.CommitConflictError
             Every attempt conflicted with another writer.
 

@@ -45,7 +45,7 @@ def request(
     train: bool,
     uuid: str | None,
 ) -> IndexRequest:
-    """An index to make, as the core takes it. Raises `InvalidInputError` for parameters that there are not."""
+    """An index to make, as the core takes it. Raises `InvalidInputError` for unknown parameters."""
     kind: Any = index_type
     parameters: dict[str, Any] = {}
     if not isinstance(index_type, str):

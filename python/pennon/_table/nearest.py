@@ -38,7 +38,7 @@ class Nearest(TypedDict, total=False):
 
 
 def options_of(given: Any) -> Nearest:
-    """The options of a mapping. Raises `InvalidTypeError` for other keys, and for what is no mapping."""
+    """The options of a mapping. Raises `InvalidTypeError` for other keys, and for what is not a mapping."""
     if not isinstance(given, Mapping):
         raise InvalidTypeError(f"nearest must be a dict with column and q, found {given!r}")
     for name in given:

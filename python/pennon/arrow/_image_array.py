@@ -147,7 +147,7 @@ class ImageURIArray(ImageArray):
         pennon.NotFoundError
             There is no such file.
         pennon.InvalidInputError
-            The scheme of a URI is unknown, or `storage_type` is no type of bytes.
+            The scheme of a URI is unknown, or `storage_type` is not a type of bytes.
         pennon.StoreError
             A file cannot be read.
 

@@ -11,7 +11,7 @@ from pennon.blob import blob_array
 from pennon.cli._values import shown
 from pennon.errors import InvalidInputError
 
-# What a message shows of a text that is no base64.
+# What a message shows of a text that is not base64.
 _SHOWN = 40
 
 
@@ -42,4 +42,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise InvalidInputError(f"{shown(text, _SHOWN)!r} is no base64, which bytes are in text") from None
+        raise InvalidInputError(f"{shown(text, _SHOWN)!r} is not base64, which bytes are in text") from None

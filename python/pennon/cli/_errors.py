@@ -84,7 +84,7 @@ def discard_output() -> None:
         target = os.open(os.devnull, os.O_WRONLY)
         os.dup2(target, sys.stdout.fileno())
         os.close(target)
-    except (OSError, ValueError, AttributeError):  # it is no file
+    except (OSError, ValueError, AttributeError):  # it is not a file
         return
 
 

@@ -57,7 +57,7 @@ def format_of(name: str, given: FileFormat | None, option: str) -> FileFormat:
 def check_local(name: str) -> None:
     """Raises `UsageError` for the address of an object store."""
     if local_path(name) is None and not Path(name).exists():
-        raise click.UsageError(f"{name!r} is no local file: only tables can be in an object store")
+        raise click.UsageError(f"{name!r} is not a local file: only tables can be in an object store")
 
 
 @contextmanager

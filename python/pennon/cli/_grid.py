@@ -27,7 +27,7 @@ def grid(
 ) -> Iterator[str]:
     """Lines of a table. Columns in `right` are aligned to the right; with `width` no line is longer.
 
-    The header is bold, which a reader that is no terminal does not get to see.
+    The header is bold, which a reader that is not a terminal does not get to see.
     """
     widths = [max(cell_len(text) for text in column) for column in zip(header, *rows, strict=True)]
     fitting = _fitted(widths, width)

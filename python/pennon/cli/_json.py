@@ -19,7 +19,7 @@ _Lines: TypeAlias = dict[int, bytes]
 
 # What an editor of Windows begins a file with.
 _MARK = b"\xef\xbb\xbf"
-# What a message shows of a line that is no object.
+# What a message shows of a line that is not an object.
 _SHOWN = 40
 
 

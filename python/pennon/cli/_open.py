@@ -19,6 +19,7 @@ from pennon._address import local_path
 from pennon._time import parsed
 from pennon.errors import InvalidInputError, NotFoundError, PennonError, UnsupportedError
 from pennon.open import dataset
+from pennon.transaction import LanceOperation
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
@@ -45,7 +46,7 @@ class VersionName(click.ParamType):  # type: ignore[type-arg]
         if number.isdecimal() and number.isascii() and int(number) <= _MOST and bool(colon) == bool(branch):
             return (branch, int(number)) if colon else int(number)
         if colon or not value or value.startswith("-"):
-            self.fail(f"{value!r} is no version: expected a number, a tag, or BRANCH:NUMBER", param, ctx)
+            self.fail(f"{value!r} is not a version: expected a number, a tag, or BRANCH:NUMBER", param, ctx)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -182,7 +183,7 @@ def first_version(table: LanceDataset, branch: str | None) -> tuple[int, bool]:
         return int(table.branches.list()[branch]["parent_version"]), True
     oldest: int = table.version_refs()[0]["version"]
     made = table.checkout_version(oldest).read_transaction(oldest)
-    is_clone = made is not None and type(made.operation).__name__ == "Clone"
+    is_clone = made is not None and isinstance(made.operation, LanceOperation.Clone)
     return oldest if is_clone else 1, is_clone
 
 
@@ -362,7 +363,7 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> date
         return parsed(value)
     except InvalidInputError:
         raise click.BadParameter(
-            f"{value!r} is no time: expected 2026-11-25 or 2026-11-25T12:30", ctx=ctx, param=param
+            f"{value!r} is not a time: expected 2026-11-25 or 2026-11-25T12:30", ctx=ctx, param=param
         ) from None
 
 

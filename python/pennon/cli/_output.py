@@ -43,7 +43,7 @@ class Output:
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal; None if it is no terminal, whose lines may be long."""
+        """Columns of the terminal; None if it is not a terminal, whose lines may be long."""
         return shutil.get_terminal_size((_WIDTH, 24)).columns if _is_terminal() else None
 
     def line(self, text: str = "", **style: Any) -> None:

@@ -137,7 +137,7 @@ def _escaped(char: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON in one line. Bytes are base64, what is no number in JSON is null, times are ISO text."""
+    """A value as JSON in one line. Bytes are base64, what is not a number in JSON is null, times are ISO text."""
     return json.dumps(_plain(value), ensure_ascii=False)
 
 
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        # A surrogate is no character and has no bytes in UTF-8.
+        # A surrogate is not a character and has no bytes in UTF-8.
         return value.encode("utf-8", "backslashreplace").decode() if not value.isascii() else value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -36,7 +36,7 @@ class Range(click.ParamType):  # type: ignore[type-arg]
             return value  # type: ignore[no-any-return]
         begin, dots, end = value.partition("..")
         if not begin or end.startswith("."):
-            self.fail(f"{value!r} is no range: expected A..B, A.. or A", param, ctx)
+            self.fail(f"{value!r} is not a range: expected A..B, A.. or A", param, ctx)
         return VERSION.convert(begin, param, ctx), VERSION.convert(end, param, ctx) if dots and end else None
 
 

@@ -32,7 +32,7 @@ def _known_encoding(ctx: click.Context, param: click.Parameter, value: str | Non
         if value is not None:
             "a".encode(value)
     except LookupError:
-        raise click.BadParameter(f"{value!r} is no encoding of text", ctx=ctx, param=param) from None
+        raise click.BadParameter(f"{value!r} is not an encoding of text", ctx=ctx, param=param) from None
     return value
 
 
@@ -121,7 +121,7 @@ def _present(table: Address) -> LanceDataset | None:
 
 
 def _check_destination(uri: str) -> None:
-    """Raises `InvalidInputError` if a local path has something that is no table, nor what a failed write left."""
+    """Raises `InvalidInputError` if a local path has neither a table nor what a failed write left."""
     path = local_path(uri)
     if path is None or not path.exists():
         return

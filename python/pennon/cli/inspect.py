@@ -157,10 +157,10 @@ def report(address: Address, most: int | None = None) -> FileReport | TableRepor
 
 def _file(path: str, reader: LanceFileReader) -> FileReport:
     found = reader.metadata()
-    types = dict(_leaves(found.schema))
+    leaves = {name: (kind, is_repeated) for name, kind, is_repeated in _leaves(found.schema)}
     columns: list[ColumnReport] = []
     for column in found.columns:
-        kind = types.get(column.name or "")
+        kind, is_repeated = leaves.get(column.name or "", (None, True))
         pages: list[PageReport] = [
             {
                 "rows": page.num_rows,
@@ -177,7 +177,7 @@ def _file(path: str, reader: LanceFileReader) -> FileReport:
                 "type": None if kind is None else str(kind),
                 "rows": sum(page["rows"] for page in pages),
                 "bytes": size,
-                "ratio": _ratio(column.name, kind, found.num_rows, size),
+                "ratio": None if is_repeated else _ratio(kind, found.num_rows, size),
                 "pages": pages,
             }
         )
@@ -229,11 +229,11 @@ def _table(table: LanceDataset, most: int | None) -> TableReport:
             "name": name,
             "type": str(kind),
             "bytes": sizes[name],
-            "ratio": _ratio(name, kind, rows[name], sizes[name]),
+            "ratio": None if is_repeated else _ratio(kind, rows[name], sizes[name]),
             "pages": sum(pages.get(name, Counter()).values()),
             "encodings": dict(pages.get(name, Counter()).most_common()),
         }
-        for name, kind in _leaves(table.schema)
+        for name, kind, is_repeated in _leaves(table.schema)
     ]
     return {
         "kind": "table",
@@ -269,25 +269,27 @@ def _recorded(metadata: FragmentMetadata) -> int:
     return sum(file.file_size_bytes or 0 for file in metadata.files if file.base_id is None)
 
 
-def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    def visit(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType, bool]]:
+    """Name and type of each leaf, and whether a row has any number of its values, as in lists."""
+
+    def visit(name: str, kind: pa.DataType, is_repeated: bool) -> Iterator[tuple[str, pa.DataType, bool]]:
         if pa.types.is_struct(kind) and kind.num_fields:
             for member in kind:
-                yield from visit(f"{name}.{_quoted(member.name)}", member.type)
+                yield from visit(f"{name}.{_quoted(member.name)}", member.type, is_repeated)
         elif pa.types.is_map(kind):
             for member in (kind.key_field, kind.item_field):
-                yield from visit(f"{name}.entries.{_quoted(member.name)}", member.type)
+                yield from visit(f"{name}.entries.{_quoted(member.name)}", member.type, True)
         elif (
             pa.types.is_list(kind)
             or pa.types.is_large_list(kind)
             or (pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type))
         ):
-            yield from visit(f"{name}.{_quoted(kind.value_field.name)}", kind.value_type)
+            yield from visit(f"{name}.{_quoted(kind.value_field.name)}", kind.value_type, True)
         else:
-            yield name, kind
+            yield name, kind, is_repeated
 
     for field in schema:
-        yield from visit(_quoted(field.name), field.type)
+        yield from visit(_quoted(field.name), field.type, False)
 
 
 def _field_text(field: pa.Field) -> str:
@@ -305,19 +307,11 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
-def _ratio(name: str | None, kind: pa.DataType | None, rows: int, size: int) -> float | None:
-    """Also `None` inside a list, where the number of values is not the number of rows."""
+def _ratio(kind: pa.DataType | None, rows: int, size: int) -> float | None:
     width = 1
     while kind is not None and pa.types.is_fixed_size_list(kind):
         width, kind = width * kind.list_size, kind.value_type
-    if (
-        kind is None
-        or name is None
-        or size == 0
-        or pa.types.is_nested(kind)
-        or ".item" in name
-        or ".entries" in name
-    ):
+    if kind is None or size == 0 or pa.types.is_nested(kind):
         return None
     try:
         return round(int(kind.bit_width) * rows * width / 8 / size, 2)

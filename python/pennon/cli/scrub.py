@@ -32,7 +32,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         except (ValueError, KeyError):
             rate = 0
         if not 1 <= rate < 2**63:
-            self.fail(f"{value!r} is no rate: expected bytes in a second, such as 50M or 200MiB", param, ctx)
+            self.fail(f"{value!r} is not a rate: expected bytes in a second, such as 50M or 200MiB", param, ctx)
         return int(rate)
 
 

@@ -30,7 +30,7 @@ class Age(click.ParamType):  # type: ignore[type-arg]
             return value
         found = re.fullmatch(r"(\d{1,9})([smhdw])|0", value)
         if found is None:
-            self.fail(f"{value!r} is no age: expected 14d, 12h, 30m, 2w or 0", param, ctx)
+            self.fail(f"{value!r} is not an age: expected 14d, 12h, 30m, 2w or 0", param, ctx)
         return timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found[1] else timedelta(0)
 
 

@@ -199,7 +199,7 @@ fn encode_arrow(rows: &DeletionVector) -> Result<Vec<u8>, ArrowError> {
 fn decode_arrow(bytes: &[u8], check: &impl Fn(u64) -> Result<()>) -> Result<Vec<u32>> {
     let len = bytes.len();
     if len < 2 * MAGIC.len() + 6 || !bytes.starts_with(MAGIC) || !bytes.ends_with(MAGIC) {
-        return Err(Error::corrupt(format!("deletion file of {len} bytes is no complete Arrow file")));
+        return Err(Error::corrupt(format!("deletion file of {len} bytes is not a complete Arrow file")));
     }
     let footer_end = len - MAGIC.len() - 4;
     let footer_len = int(bytes, footer_end)?;
@@ -221,7 +221,7 @@ fn decode_arrow(bytes: &[u8], check: &impl Fn(u64) -> Result<()>) -> Result<Vec<
     let message = part(metadata, prefix, int(metadata, prefix - 4)?, "message")?;
     let message = arrow_ipc::root_as_message(message).map_err(|e| broken("message", e))?;
     let Some(batch) = message.header_as_record_batch() else {
-        return Err(Error::corrupt("deletion file: the message is no record batch"));
+        return Err(Error::corrupt("deletion file: the message is not a record batch"));
     };
     let rows = u64::try_from(batch.length()).unwrap_or(u64::MAX);
     check(rows)?;

@@ -1,5 +1,5 @@
-//! Seals: checksums of a file in a file of their own, for files whose writer left none in them; of a file of blobs behind the
-//! blobs, which other readers find by their positions.
+//! Seals: checksums of a file in a file of their own, for files whose writer left none in them; of a file of blobs
+//! behind the blobs, which other readers find by their positions.
 //!
 //! | offset | type | content |
 //! |---|---|---|

@@ -101,8 +101,9 @@ impl ScalarIndex {
         }
     }
 
-    /// The number of rows for which tests hold, all of them, of an index that must have so many rows in all. `None` for kinds
-    /// that do not count, and if it has another number; bitmaps do not say how many they have, `are_all` that it is known.
+    /// The number of rows for which tests hold, all of them, of an index that must have so many rows in all. `None` for
+    /// kinds that do not count, and if it has another number; bitmaps do not say how many they have, `are_all` that it
+    /// is known.
     ///
     /// Errors: those of [`Self::search`].
     pub fn count(

@@ -10,7 +10,7 @@ use pennon_core::transaction::MapUpdate;
 use pennon_core::{FragmentId, RowAddress, RowId, Version};
 use pennon_table::scan::{BlobHandling, JsonHandling, TakeOptions, TakeRows};
 use pennon_table::{
-    CacheSizes, CommitOptions, CommitStatus, ConnectOptions, DeleteOptions, OpenOptions, VersionInfo,
+    CacheSizes, CommitOptions, CommitStatus, ConflictRetries, ConnectOptions, OpenOptions, VersionInfo,
 };
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
@@ -402,8 +402,8 @@ impl Dataset {
         retry_timeout: Duration,
     ) -> PyResult<u64> {
         let mut dataset = self.get(py)?;
-        let options = DeleteOptions { conflict_retries, retry_timeout };
-        let result = run(py, dataset.delete(predicate, options))?;
+        let retries = ConflictRetries { count: conflict_retries, timeout: retry_timeout };
+        let result = run(py, dataset.delete(predicate, retries))?;
         self.0.set(dataset);
         Ok(result.num_deleted_rows)
     }

@@ -10,7 +10,7 @@ use arrow_pyarrow::FromPyArrow;
 use arrow_schema::DataType;
 use futures::FutureExt;
 use pennon_core::{Result, RowAddress};
-use pennon_table::{DeleteOptions, FindRows};
+use pennon_table::{ConflictRetries, FindRows};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -30,9 +30,9 @@ pub(crate) fn delete_found(
     retry_timeout: Duration,
 ) -> PyResult<(u64, Dataset)> {
     let mut dataset = dataset.get(py)?;
-    let options = DeleteOptions { conflict_retries, retry_timeout };
+    let retries = ConflictRetries { count: conflict_retries, timeout: retry_timeout };
     let delete = move |find: Box<FindRows>| async move {
-        let result = dataset.delete_found(&*find, predicate, options).await;
+        let result = dataset.delete_found(&*find, predicate, retries).await;
         (result, dataset)
     };
     let (result, dataset) = run(find, delete)?;

@@ -3,8 +3,8 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// What a call is given. A part that is no value of its type, or lies beyond it, is an `InvalidTypeError` that names the part,
-/// where PyO3 would name the struct of this crate.
+/// What a call is given. A part that is not a value of its type, or lies beyond it, is an `InvalidTypeError` that names
+/// the part, where PyO3 would name the struct of this crate.
 pub(crate) struct Given<T>(pub(crate) T);
 
 impl<'a, 'py, T> FromPyObject<'a, 'py> for Given<T>

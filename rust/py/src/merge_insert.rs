@@ -5,7 +5,9 @@ use std::time::Duration;
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::Schema;
 use pennon_core::Result;
-use pennon_table::{MergeClauses, MergeOptions, MergeResult, Target, WhenMatched, WhenUnmatchedTarget};
+use pennon_table::{
+    ConflictRetries, MergeClauses, MergeOptions, MergeResult, Target, WhenMatched, WhenUnmatchedTarget,
+};
 use pyo3::prelude::*;
 
 use crate::arrow::Input;
@@ -53,8 +55,7 @@ impl MergeRequest {
             write_mode: self.write_mode.parse()?,
         };
         let options = MergeOptions {
-            conflict_retries: self.conflict_retries,
-            retry_timeout: self.retry_timeout,
+            retries: ConflictRetries { count: self.conflict_retries, timeout: self.retry_timeout },
             memory_limit: self.memory_limit.unwrap_or(MergeOptions::default().memory_limit),
             source_in_memory: self.source_in_memory,
             use_index: self.use_index,

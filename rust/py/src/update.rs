@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pennon_core::transaction::UpdateMode;
 use pennon_core::{Error, FragmentId};
-use pennon_table::{UpdateOptions, UpdatedFragment};
+use pennon_table::{ConflictRetries, UpdateOptions, UpdatedFragment};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -39,8 +39,7 @@ impl UpdateRequest {
             }
         };
         Ok(UpdateOptions {
-            conflict_retries: self.conflict_retries,
-            retry_timeout: self.retry_timeout,
+            retries: ConflictRetries { count: self.conflict_retries, timeout: self.retry_timeout },
             file_version: version.map_err(|error| to_py(py, &error))?,
             mode,
         })

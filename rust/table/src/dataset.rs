@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::FutureExt;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{FragmentSummary, IndexMetadata, Manifest, Timestamp};
 use pennon_core::schema::{Metadata, Schema};
@@ -60,7 +61,7 @@ impl VersionInfo {
         let total = |amount: &dyn Fn(&FragmentSummary) -> u64| fragments.summaries().map(amount).sum();
         let figures = [
             ("total_rows", manifest.live_rows()),
-            ("total_fragments", count(fragments.len())),
+            ("total_fragments", to_u64(fragments.len())),
             ("total_data_files", total(&|f| f.data_files.into())),
             ("total_files_size", total(&|f| f.file_bytes)),
             ("total_deletion_files", total(&|f| f.has_deletions.into())),
@@ -378,8 +379,4 @@ async fn load_version(
         Err(error) => Err(refs::explain_missing(store, version, error).await),
         found => found,
     }
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -93,10 +93,11 @@ pub mod write;
 
 pub use commit::{CommitOutcome, CommitStatus};
 pub use dataset::{Dataset, OpenOptions, VersionInfo};
+pub use ops::ConflictRetries;
 pub use ops::change_feed::{ChangeFeed, ColumnsOf, FeedMode, FeedOptions, FeedPart, FeedPoint, Images};
 pub use ops::commit::{CommitMode, TransactionOptions};
 pub use ops::compact;
-pub use ops::delete::{DeleteOptions, DeleteResult};
+pub use ops::delete::DeleteResult;
 pub use ops::merge_insert::{
     MergeClauses, MergeOptions, MergeResult, MergeWriteMode, WhenMatched, WhenUnmatchedTarget,
 };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
 use pennon_table::store::{DiskChange, DiskTrace};
-use pennon_table::{BatchReader, Dataset, DeleteOptions, Durability, WriteOptions};
+use pennon_table::{BatchReader, ConflictRetries, Dataset, Durability, WriteOptions};
 use pennon_testkit::simulator::tables::{CrashCounts, Simulator, Step, StepKind};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -184,7 +184,7 @@ async fn files_of_a_commit_are_synced_together() {
     let params = WriteOptions { max_rows_per_file: 2, ..WriteOptions::default() };
     let mut dataset = Dataset::write(rows(40), root.to_str().unwrap(), params).await.unwrap();
     let written = trace.changes();
-    dataset.delete("a % 2 = 0", DeleteOptions::default()).await.unwrap();
+    dataset.delete("a % 2 = 0", ConflictRetries::default()).await.unwrap();
     let deleted = trace.changes().split_off(written.len());
     for (changes, folder) in [(written, "data"), (deleted, "_deletions")] {
         let folder = root.join(folder);

@@ -1,7 +1,7 @@
 //! Programs of all verbs on whole tables: none diverges from the model.
 //!
-//! `PENNON_STEPS` sets how many steps are run, `PENNON_SEED` where their programs begin; `PENNON_PROGRAM` runs the one with that
-//! number again.
+//! `PENNON_STEPS` sets how many steps are run, `PENNON_SEED` where their programs begin; `PENNON_PROGRAM` runs the one
+//! with that number again.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -256,8 +256,10 @@ def without_vacuumed(table: Any, needed: Sequence[int]) -> tuple[list[int], set[
 
 def _is_clone(table: Any, version: int) -> bool:
     """Whether a version was copied from another table."""
+    from pennon import LanceOperation
+
     transaction = table.read_transaction(version)
-    return transaction is not None and type(transaction.operation).__name__ == "Clone"
+    return transaction is not None and isinstance(transaction.operation, LanceOperation.Clone)
 
 
 def contiguous_from(kept: set[int], newest: int) -> int:

@@ -1,7 +1,7 @@
 //! DataReplacement: other files for some columns, row by row in the same order.
 //!
-//! A file replaces the one with the same fields. Otherwise it is added: if the fragment has all of its fields in other files,
-//! these do not have them any more.
+//! A file replaces the one with the same fields. Otherwise it is added: if the fragment has all of its fields in other
+//! files, these do not have them any more.
 
 use super::{fragments, indices, lineage};
 use crate::manifest::{DataFile, Fragment, IndexMetadata, Manifest};

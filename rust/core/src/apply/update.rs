@@ -65,9 +65,9 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Adds numbered fragments with rows that moved to them, whose ids they have, and with new rows after these; gives those that
-/// have only rows that moved. `from`: fragments that these rows were in, probably. Rows whose last-updated-at versions
-/// are not known were changed in this version.
+/// Adds numbered fragments with rows that moved to them, whose ids they have, and with new rows after these; gives
+/// those that have only rows that moved. `from`: fragments that these rows were in, probably. Rows whose
+/// last-updated-at versions are not known were changed in this version.
 pub(super) fn add(
     next: &mut Manifest,
     mut new: Vec<Fragment>,

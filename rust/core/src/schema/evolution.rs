@@ -261,7 +261,7 @@ fn find_mut(fields: &mut [Field], id: FieldId) -> Option<&mut Field> {
     )
 }
 
-/// The outermost field on the way down to one, or that itself, that is no struct.
+/// The outermost field on the way down to one, or that itself, that is not a struct.
 fn list_above(fields: &[Field], id: FieldId) -> Option<&Field> {
     let field = fields.iter().find(|field| contains(field, id))?;
     match field.logical_type == LogicalType::Struct && field.id != id {

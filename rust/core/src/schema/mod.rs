@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use blobs::{BLOB_EXTENSION, BlobKind, BlobThresholds, is_blob};
 pub use evolution::{Alteration, Altered, Evolved};
 pub use logical_type::{LogicalType, TimeUnit};
-pub use projection::unknown_field;
+pub use projection::{edit_distance, unknown_field};
 
 use crate::{FieldId, Result};
 
@@ -130,7 +130,8 @@ impl Schema {
         compatibility::validate(self)
     }
 
-    /// Errors: `InvalidInput` for a primary key that may be null, or is no leaf: the reference does not open such a table.
+    /// Errors: `InvalidInput` for a primary key that may be null, or is not a leaf: the reference does not open such a
+    /// table.
     pub fn check_primary_key(&self) -> Result<()> {
         compatibility::check_primary_key(self)
     }

@@ -163,14 +163,18 @@ fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let limit = if name.chars().count() > 3 { 2 } else { 1 };
     valid
         .iter()
-        .map(|v| (distance(&lower, &v.to_lowercase()), *v))
+        .map(|v| (edit_distance(&lower, &v.to_lowercase()), *v))
         .filter(|(d, v)| *d <= limit && *d < v.chars().count().max(1))
         .min_by_key(|(d, _)| *d)
         .map(|(_, v)| v)
 }
 
 /// Number of single-letter changes between two texts (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
+///
+/// ```
+/// assert_eq!(pennon_core::schema::edit_distance("colour", "color"), 1);
+/// ```
+pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -41,8 +41,8 @@ impl Merge {
         }
     }
 
-    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out, if a field has another type and
-    /// a fragment keeps its values, or if it may not be null and a fragment has no values of it.
+    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out, if a field has another
+    /// type and a fragment keeps its values, or if it may not be null and a fragment has no values of it.
     pub fn check_columns(&self, current: &Manifest) -> Result<()> {
         let kept: BTreeSet<FragmentId> = self.fragments.iter().map(|fragment| fragment.id).collect();
         if let Some(id) = current.fragments.ids().find(|id| !kept.contains(id)) {

@@ -227,7 +227,7 @@ fn encode_scheme(scheme: CompressionScheme) -> wire::CompressionScheme {
     }
 }
 
-/// Decodes layers, innermost first. Errors: `Corrupt` for a number that is no layer or an empty list.
+/// Decodes layers, innermost first. Errors: `Corrupt` for a number that is not a layer or an empty list.
 pub(super) fn decode_layers(codes: &[i32]) -> Result<Vec<Layer>> {
     use wire::RepDefLayer as Number;
     if codes.is_empty() {

@@ -19,8 +19,8 @@
 //! | 32 | u64 | where 4 starts, and 3 ends |
 //! | 40 | u64 | XXH3 (64 bits) of the metadata and the record up to here, the seed for that of the footer |
 //!
-//! The record lies right before the footer. A kind that is not known is no checksum; kinds differ in more than one bit, as
-//! do all other names from this one, so that a single wrong bit is damage and not another kind of file.
+//! The record lies right before the footer. A kind that is not known is not a checksum; kinds differ in more than one
+//! bit, as do all other names from this one, so that a single wrong bit is damage and not another kind of file.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};

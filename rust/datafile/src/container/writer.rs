@@ -11,9 +11,10 @@
 //! | 7 | record of the checksums | where the one before ends |
 //! | 8 | footer | the last 40 bytes |
 //!
-//! Lookup buffers are read before values. Right before the metadata they are read with it, so that a store where requests take
-//! long is asked for the values next. Readers that do not know this find them like any other buffer. The lookup buffers of a
-//! page are in the file in their order: one before a dictionary of more bytes stays with the values, too.
+//! Lookup buffers are read before values. Right before the metadata they are read with it, so that a store where
+//! requests take long is asked for the values next. Readers that do not know this find them like any other buffer. The
+//! lookup buffers of a page are in the file in their order: one before a dictionary of more bytes stays with the
+//! values, too.
 //!
 //! Nothing is ever written behind the position, so any [`Write`] will do.
 

@@ -157,7 +157,7 @@ fn nested(field: &Field, depth: usize, around: Option<&NullBuffer>, leaves: &mut
 
 /// The members of a packed struct that the field has.
 fn members(field: &Field, column: &LeafColumn, array: &ArrayRef) -> Result<ArrayRef> {
-    let all = array.as_struct_opt().ok_or_else(|| Error::internal("a packed struct that is no struct"))?;
+    let all = array.as_struct_opt().ok_or_else(|| Error::internal("a packed struct that is not a struct"))?;
     let find = |child: &Field| {
         // The members of a blob descriptor have no ids.
         let is_it = |(id, name): &(FieldId, String)| {
@@ -171,7 +171,7 @@ fn members(field: &Field, column: &LeafColumn, array: &ArrayRef) -> Result<Array
     };
     let children = field.children.iter().map(find).collect::<Result<_>>()?;
     let DataType::Struct(fields) = field.data_type() else {
-        return Err(Error::internal("a packed struct that is no struct"));
+        return Err(Error::internal("a packed struct that is not a struct"));
     };
     let array = StructArray::try_new_with_length(fields, children, all.nulls().cloned(), all.len());
     Ok(Arc::new(array.map_err(arrow_error)?))

@@ -12,8 +12,8 @@ impl<W: Write> FileWriter<W> {
     /// Takes a column of another file as it is stored there: its pages are copied, and nothing is decoded. Batches need not
     /// have the column then. The file gets no statistics of it.
     ///
-    /// Both files must be of the same version, 2.1 or later, and have the same leaf of that name at the top of their schemas,
-    /// which holds no blobs.
+    /// Both files must be of the same version, 2.1 or later, and have the same leaf of that name at the top of their
+    /// schemas, which holds no blobs.
     ///
     /// Errors: `InvalidInput` for other columns, and if rows were written before; [`Self::finish`] gives the same if the
     /// batches have other numbers of rows in the end. Those of reading; `Store` when the sink fails.

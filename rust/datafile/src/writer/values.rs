@@ -75,7 +75,7 @@ impl Values {
                 .iter()
                 .map(|a| a.as_fixed_size_list_opt().map(|list| list.values().clone()))
                 .collect::<Option<_>>()
-                .ok_or_else(|| Error::internal("a leaf that is no fixed-size list"))?;
+                .ok_or_else(|| Error::internal("a leaf that is not a fixed-size list"))?;
             broken = broken_items(&items, broken.as_ref(), dimension, per_row * levels.slots);
             let own = broken.as_ref().and_then(|b| without_rows(b, nulls.as_ref(), per_row));
             lists.push(ListItems { dimension, per_row, validity: own.map(|broken| !&broken) });

@@ -179,8 +179,8 @@ fn tests_of(bounds: Vec<Bound>) -> Vec<ValueTest> {
     tests
 }
 
-/// An index whose rows moved has the files of one that is written with the new rows, and answers as it does; if a row is gone
-/// there is none.
+/// An index whose rows moved has the files of one that is written with the new rows, and answers as it does; if a row
+/// is gone there is none.
 fn check_moved(values: &ArrayRef) {
     for (page_rows, parts) in [(1, 1), (3, 2), (100, 1)] {
         let files = btree(values, page_rows, parts);

@@ -1,5 +1,6 @@
 //! Loops compiled several times: for registers of 512 and of 256 bits with fused multiplication and addition, and for any
-//! processor. Which one runs is chosen when it is called. Prefetching, which is for particular processors, too, is here as well.
+//! processor. Which one runs is chosen when it is called. Prefetching, which is for particular processors, too, is here
+//! as well.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "calls code that not every processor can run, and prefetches")

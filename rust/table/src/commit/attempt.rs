@@ -355,8 +355,8 @@ async fn indexed(
     }
 }
 
-/// By entry the version that it was made for, if that is not the current one, which does not have the entry either; `read` was
-/// the version that was read.
+/// By entry the version that it was made for, if that is not the current one, which does not have the entry either;
+/// `read` was the version that was read.
 ///
 /// Errors: retryable `Conflict` if one is gone.
 pub(crate) async fn indexed_versions(

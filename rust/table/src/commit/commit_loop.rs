@@ -18,8 +18,8 @@ use crate::versions::{Located, locate, resolve};
 use crate::versions::{TRANSACTIONS, VERSIONS, load};
 use crate::write::staged::{self, StagedChange, StagedFile};
 
-/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long that the
-/// next ones have come meanwhile, so that it looks again before it tries in vain.
+/// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long
+/// that the next ones have come meanwhile, so that it looks again before it tries in vain.
 const FEW_VERSIONS: u64 = 1;
 /// How often one attempt looks for the newest version, at most.
 const MAX_LOOKS: usize = 8;
@@ -67,7 +67,8 @@ impl Commit<'_> {
         let attempts = self.options.max_retries.max(1);
         let environment = env::current();
         for number in 1..=attempts {
-            let turn = environment.turns().take(self.store.root(), runtime::sleep(runtime::PATIENCE)).await;
+            let turn =
+                environment.turns().take(self.store.root(), runtime::sleep(runtime::TURN_PATIENCE)).await;
             let span = info_span!("commit.attempt", number);
             if let Some(done) = self.attempt().instrument(span).await? {
                 return Ok(done);
@@ -245,7 +246,8 @@ impl Commit<'_> {
         Ok(found)
     }
 
-    /// The newest name there is, after the one that was found a moment ago. A listing that lags behind takes no version back.
+    /// The newest name there is, after the one that was found a moment ago. A listing that lags behind takes no version
+    /// back.
     async fn look_again(&mut self, found: Located) -> Result<Located> {
         self.since_look = Stopwatch::start();
         let next = Located { version: found.version.next(), ..found };
@@ -277,8 +279,8 @@ impl Commit<'_> {
         }
     }
 
-    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end. `expected` may
-    /// be that one.
+    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end.
+    /// `expected` may be that one.
     ///
     /// Errors: `NotFound` if that is older than the version that was read.
     async fn load_newest(&mut self, found: Located, expected: Option<Arc<Snapshot>>) -> Result<()> {

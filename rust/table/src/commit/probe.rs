@@ -1,9 +1,9 @@
 //! Does the store keep its word? Two puts of one name, both only if it is absent: one must be refused.
 //!
 //! Some stores that speak the protocol of S3 ignore the condition and overwrite. Two writers there would overwrite
-//! each other's versions, and both would believe they had committed. So the first transaction file or reference that a process
-//! writes to such a store is put twice, at the same time and with the same bytes: that costs two requests, and leaves
-//! nothing behind.
+//! each other's versions, and both would believe they had committed. So the first transaction file or reference that a
+//! process writes to such a store is put twice, at the same time and with the same bytes: that costs two requests, and
+//! leaves nothing behind.
 //!
 //! | store | probed |
 //! |---|---|

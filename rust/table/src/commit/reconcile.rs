@@ -180,8 +180,8 @@ fn outcome(mine: &Transaction, columns: Option<&Schema>, theirs: &Transaction, v
     }
 }
 
-/// The conflict with one of the versions for which there is no retrying, whatever the others mean: in a table that was replaced
-/// a change must not be made again that was decided for the one before.
+/// The conflict with one of the versions for which there is no retrying, whatever the others mean: in a table that was
+/// replaced a change must not be made again that was decided for the one before.
 fn lasting(change: &StagedChange, intervening: &[Intervening]) -> Option<Error> {
     intervening.iter().find_map(|Intervening { version, transaction, .. }| {
         let columns = change.columns.as_deref();

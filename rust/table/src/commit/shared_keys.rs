@@ -24,8 +24,8 @@ use crate::write::inserted_keys;
 const BATCH_ROWS: u64 = 64 << 10;
 /// Rows of a fragment that one thread reads.
 const PART_ROWS: u64 = 1 << 20;
-/// Rows of other writers with keys that a filter takes for its own, and rows of the change, at most: where there are more, one
-/// key may be shared.
+/// Rows of other writers with keys that a filter takes for its own, and rows of the change, at most: where there are
+/// more, one key may be shared.
 const MAX_KEYS: usize = 1 << 23;
 
 /// The keys that a change inserts.
@@ -39,8 +39,8 @@ impl InsertedKeys {
     /// Which of `others` wrote a row with a key that `mine` inserts, or may have done so: keys that are not columns of the
     /// table any more cannot be compared.
     ///
-    /// `others`: the fragments of those rows, by writer. `uploads`: the files of mine that are on their way. Errors: retryable
-    /// `Conflict` if rows of others are gone.
+    /// `others`: the fragments of those rows, by writer. `uploads`: the files of mine that are on their way. Errors:
+    /// retryable `Conflict` if rows of others are gone.
     pub(super) async fn shared(
         &mut self,
         newest: &Arc<Snapshot>,

@@ -54,7 +54,8 @@ pub(super) fn flatten(expr: Expr) -> Result<Expr, Error> {
     Ok(expr)
 }
 
-/// Errors: a planning error if BETWEEN is within what BETWEEN compares, many times: simplification makes two comparisons of it.
+/// Errors: a planning error if BETWEEN is within what BETWEEN compares, many times: simplification makes two
+/// comparisons of it.
 pub(super) fn check_copies(expr: &Expr) -> Result<()> {
     let (nodes, copied) = sizes(expr)?;
     match copied.saturating_sub(nodes) > COPIES {

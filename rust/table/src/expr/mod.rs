@@ -20,7 +20,7 @@
 //! | what a filter requires of single columns | `condition.rs` |
 //!
 //! Invariant: an [`Expression`] that exists can be evaluated on every batch with its [`columns`](Expression::columns);
-//! what can still fail are values (an overflow, a division by zero, a text that is no number).
+//! what can still fail are values (an overflow, a division by zero, a text that is not a number).
 
 mod condition;
 mod depth;

@@ -82,7 +82,7 @@ pub(super) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Errors: `InvalidInput` for what is no token.
+    /// Errors: `InvalidInput` for what is not a token.
     pub(super) fn new(sql: &'a str) -> Result<Self> {
         let sql = sql.trim_end().strip_suffix(';').unwrap_or(sql);
         let tokens = Tokenizer::new(&PennonDialect, sql)

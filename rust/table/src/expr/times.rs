@@ -3,8 +3,8 @@
 //! Timestamps:
 //! Coercion casts a column of seconds to the unit of a constant. Simplification moves that cast to the constant and divides:
 //! half past a second would be that second. So the constant is brought to the unit of the column here, exactly: one that the
-//! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows. Nanoseconds end in the
-//! year 2262: what lies behind is greater than all of them.
+//! unit cannot hold becomes the timestamp before it, in the comparison that is true for the same rows. Nanoseconds end
+//! in the year 2262: what lies behind is greater than all of them.
 //!
 //! Functions that choose one of several timestamps, as `coalesce` does, get them in one unit in the same way.
 //!

@@ -15,7 +15,7 @@ pub(crate) struct CountedRows {
     /// A bit for each row; `None` if all count.
     bits: Option<Vec<u64>>,
     /// Where the rows are; `None` if what the partition has for them are their addresses. Of rows that do not count
-    /// the value means nothing.
+    /// it is any value.
     addresses: Option<Vec<u64>>,
 }
 

@@ -45,9 +45,9 @@ impl JobPlan {
     /// the handle of the report does; what else is in `options` counts for a job that makes or overwrites a table. Of twins
     /// one counts.
     ///
-    /// Errors: `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are; `NotFound`
-    /// for files of a task that are gone; `AlreadyExists`; retryable `Conflict` if others changed rows since the pinned
-    /// version: [`Self::renew`] then.
+    /// Errors: `InvalidInput` for a result of another plan, or a task without one if the plan says how many there are;
+    /// `NotFound` for files of a task that are gone; `AlreadyExists`; retryable `Conflict` if others changed rows since
+    /// the pinned version: [`Self::renew`] then.
     #[instrument(level = "debug", skip_all, fields(table = self.pin.uri, version = %self.pin.version))]
     pub async fn commit(
         &self,

@@ -2,8 +2,8 @@
 //!
 //! [`JobPlan`] -> [`Task`] -> [`TaskResult`] -> one commit. A plan pins a version and the uuid of the transaction that will
 //! be committed; its tasks are parts of the version of about as many bytes each. A task is plain data with a JSON form:
-//! whoever opens the table at the pinned version can run it, again or at the same time as a twin. A result is small: bitmaps of rows
-//! and what the manifest says of files that were written, never rows.
+//! whoever opens the table at the pinned version can run it, again or at the same time as a twin. A result is small:
+//! bitmaps of rows and what the manifest says of files that were written, never rows.
 //!
 //! | step | file |
 //! |---|---|

@@ -147,7 +147,7 @@ pub(super) fn field_like(field: &FieldRef, given: &DataType) -> Option<FieldRef>
     Some(Arc::new(field.as_ref().clone().with_data_type(data_type)))
 }
 
-/// The values of a field with JSON in this form. Errors: `InvalidInput` for text that is no JSON and for what
+/// The values of a field with JSON in this form. Errors: `InvalidInput` for text that is not JSON and for what
 /// is to be
 /// stored and is damaged, `Corrupt` for what is stored and is damaged.
 pub(super) fn converted(field: &Field, array: &ArrayRef, form: Form) -> Result<ArrayRef> {

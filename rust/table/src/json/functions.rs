@@ -7,7 +7,7 @@
 //! | `json_get(doc, key)` | the member or item (`'0'` is the first) in its binary form |
 //! | `json_get_string`, `_int`, `_float`, `_bool` (doc, key) | the same as a value of that type |
 //! | `json_array_contains(doc, path, value)` | whether a selected array has that string or JSON text |
-//! | `json_array_length(doc, path)` | the items of the selected array, 0 for what is no array |
+//! | `json_array_length(doc, path)` | the items of the selected array, 0 for what is not an array |
 //!
 //! Null comes of null arguments and of what is not there; of JSON's null too where a value of a type is asked
 //! for. A

@@ -28,7 +28,7 @@ pub(super) struct Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// Errors: `InvalidInput` for what is no path, `Unsupported` for slices in filters and paths that are too long.
+    /// Errors: `InvalidInput` for what is not a path, `Unsupported` for slices in filters and paths that are too long.
     pub(super) fn parse(text: &'a str) -> Result<Self> {
         if text.len() > LONGEST || text.bytes().filter(|byte| *byte == b'(').count() > PARENTHESES {
             return Err(Error::unsupported(format!(

@@ -134,7 +134,7 @@ fn write_number(number: Number, out: &mut Vec<u8>) -> Result<()> {
     let written = match number {
         Number::Int(value) => serde_json::to_writer(out, &value),
         Number::Uint(value) => serde_json::to_writer(out, &value),
-        // Null for what is no number.
+        // Null for what is not a number.
         Number::Float(value) => serde_json::to_writer(out, &value),
     };
     written.map_err(|e| Error::internal(format!("a JSON number: {e}")))

@@ -133,7 +133,7 @@ impl Casting {
                 .map_err(|e| Error::invalid_input(format!("Casting column \"{}\": {e}", old.name)));
         }
         let members =
-            array.as_struct_opt().ok_or_else(|| Error::internal(format!("{} is no struct", old.name)))?;
+            array.as_struct_opt().ok_or_else(|| Error::internal(format!("{} is not a struct", old.name)))?;
         let mut children = Vec::with_capacity(new.children.len());
         for child in &new.children {
             let id = self.casts.get(&child.id).copied().unwrap_or(child.id);

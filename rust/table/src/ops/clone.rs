@@ -84,7 +84,7 @@ impl Dataset {
         // The note comes first, so that a clone never exists without one where the source can be written to.
         let mut noted = BTreeSet::new();
         for root in roots(&source)? {
-            // A base path that is no table gets no note: it may be any directory.
+            // A base path that is not a table gets no note: it may be any directory.
             if noted.insert(root.root().to_owned())
                 && matches!(locate::find(&root, None).await, Ok(Some(_)))
                 && let Err(error) = refs::remember_clone(&root, store.root(), self.durability()).await

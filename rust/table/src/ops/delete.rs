@@ -1,10 +1,10 @@
 //! Delete by predicate: deletion vectors for matching rows, whole fragments dropped when nothing is left.
 //!
 //! The same three steps serve one process and a cluster ([`crate::jobs`]): find the matching offsets of each fragment,
-//! merge them with what was deleted before and write deletion files, commit. Data files are not touched. A predicate that matches nothing makes a version too.
+//! merge them with what was deleted before and write deletion files, commit. Data files are not touched. A predicate
+//! that matches nothing makes a version too.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
@@ -14,28 +14,13 @@ use pennon_core::transaction::{Delete, Operation};
 use pennon_core::{FragmentId, Result};
 use tracing::instrument;
 
-use super::FindRows;
+use super::{ConflictRetries, FindRows};
 use crate::dataset::Dataset;
 use crate::scan::{self, FragmentSlice};
 use crate::store::Uploads;
 use crate::versions::snapshot::Snapshot;
 use crate::write::deletions::{self, MergedDeletions};
 use crate::write::staged::{self, StagedChange};
-
-/// How often a delete is done again after a conflict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeleteOptions {
-    /// Retries on the newest version after retryable conflicts.
-    pub conflict_retries: u32,
-    /// No retry starts after this time.
-    pub retry_timeout: Duration,
-}
-
-impl Default for DeleteOptions {
-    fn default() -> Self {
-        Self { conflict_retries: 10, retry_timeout: Duration::from_secs(30) }
-    }
-}
 
 /// What a delete did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +35,9 @@ impl Dataset {
     /// Rows that others change meanwhile lead to another try on the newest version. Errors: `InvalidInput` or
     /// `NotFound` for the predicate, retryable `Conflict` "Too many concurrent writers. ..." at the end of the tries.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn delete(&mut self, predicate: &str, options: DeleteOptions) -> Result<DeleteResult> {
-        let DeleteOptions { conflict_retries, retry_timeout } = options;
+    pub async fn delete(&mut self, predicate: &str, retries: ConflictRetries) -> Result<DeleteResult> {
         let attempt = |base: Self| async move { base.delete_once(predicate).await };
-        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.retry(retries, attempt).await
     }
 
     /// Deletes all rows of the newest version and moves to the new one. Errors: those of [`Self::delete`].
@@ -63,7 +45,7 @@ impl Dataset {
     pub async fn truncate(&mut self) -> Result<()> {
         let mut newest = self.clone();
         newest.checkout_latest().await?;
-        newest.delete("true", DeleteOptions::default()).await?;
+        newest.delete("true", ConflictRetries::default()).await?;
         *self = newest;
         Ok(())
     }
@@ -109,16 +91,13 @@ impl Dataset {
         &mut self,
         find: &FindRows,
         predicate: &str,
-        options: DeleteOptions,
+        retries: ConflictRetries,
     ) -> Result<DeleteResult> {
-        let DeleteOptions { conflict_retries, retry_timeout } = options;
         let attempt = |base: Self| async move {
             let rows = deletions::by_fragment(find(base.clone()).await?);
             base.commit_rows(rows, predicate, None, Metadata::new()).await
         };
-        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.retry(retries, attempt).await
     }
 
     async fn delete_once(&self, predicate: &str) -> Result<(Arc<Snapshot>, DeleteResult)> {

@@ -17,7 +17,7 @@ impl Dataset {
     /// columns belong to the fields of this version that have their names.
     ///
     /// Errors: `NotFound`; `InvalidInput` for a path with directories, a base path that is not registered and a column
-    /// that the table does not have; `Corrupt` for what is no data file.
+    /// that the table does not have; `Corrupt` for what is not a data file.
     pub async fn describe_file(&self, path: &str, base_id: Option<u32>) -> Result<(DataFile, u64)> {
         if path.is_empty() || path.contains(['/', '\\', '\0']) || path == ".." {
             return Err(Error::invalid_input(format!(

@@ -1,7 +1,7 @@
 //! What can be done to a table: one file per verb.
 //!
 //! Each file adds its methods to [`Dataset`]. An operation reads one snapshot, decides, writes new
-//! files and hands a transaction to [`crate::commit`]; it never calls another operation.
+//! files and hands a transaction to [`crate::commit`]. The few that use parts of another are listed in `ARCHITECTURE.md`.
 
 mod add_columns;
 mod alter;
@@ -72,6 +72,41 @@ pub(crate) async fn publish(
     outcome
 }
 
+/// How often an operation is done again after retryable conflicts with other writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConflictRetries {
+    /// Retries on the newest version.
+    pub count: u32,
+    /// No retry starts after this time.
+    pub timeout: Duration,
+}
+
+impl ConflictRetries {
+    /// So many, within the time of the default.
+    pub fn at_most(count: u32) -> Self {
+        Self { count, ..Self::default() }
+    }
+}
+
+impl Default for ConflictRetries {
+    fn default() -> Self {
+        Self { count: 10, timeout: Duration::from_secs(30) }
+    }
+}
+
+impl Dataset {
+    /// [`retrying`] from the version of this handle, which moves to the new one.
+    pub(crate) async fn retry<T, F: Future<Output = Result<(Arc<Snapshot>, T)>>>(
+        &mut self,
+        allowed: ConflictRetries,
+        attempt: impl Fn(Self) -> F,
+    ) -> Result<T> {
+        let (snapshot, done) = retrying(self, allowed, attempt).await?;
+        self.move_to(snapshot);
+        Ok(done)
+    }
+}
+
 /// Finds rows of a version, where no predicate in SQL can say which rows a verb is about.
 pub type FindRows = dyn Fn(Dataset) -> BoxFuture<'static, Result<Vec<RowAddress>>> + Send + Sync;
 
@@ -83,8 +118,7 @@ pub type FindRows = dyn Fn(Dataset) -> BoxFuture<'static, Result<Vec<RowAddress>
 /// after so long a time; any other error of an attempt.
 pub(crate) async fn retrying<T, F: Future<Output = Result<T>>>(
     dataset: &Dataset,
-    conflict_retries: u32,
-    retry_timeout: Duration,
+    allowed: ConflictRetries,
     attempt: impl Fn(Dataset) -> F,
 ) -> Result<T> {
     let started = Stopwatch::start();
@@ -95,13 +129,13 @@ pub(crate) async fn retrying<T, F: Future<Output = Result<T>>>(
         match attempt(base.clone()).await {
             Err(error) if error.is_retryable() => {
                 let elapsed = started.elapsed();
-                if retries >= conflict_retries || elapsed > retry_timeout {
+                if retries >= allowed.count || elapsed > allowed.timeout {
                     return Err(Error::retryable_conflict(format!(
                         "Too many concurrent writers. Attempted {retries} retries. {error}"
                     )));
                 }
                 retries += 1;
-                let wait = backoff.next(attempted.elapsed()).min(retry_timeout.saturating_sub(elapsed));
+                let wait = backoff.next(attempted.elapsed()).min(allowed.timeout.saturating_sub(elapsed));
                 debug!(retries, ?wait, %error, "the operation is done again on the newest version");
                 if !wait.is_zero() {
                     runtime::sleep(wait).await;

@@ -1,7 +1,6 @@
 //! Rows are restored as an older version has them, under the ids they have.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use pennon_core::conflict::rebase::RowsByFragment;
@@ -9,17 +8,14 @@ use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId, Version};
 use tracing::instrument;
 
-use super::RESTORED_ROWS;
 use super::reused::FieldTrail;
+use super::{ConflictRetries, RESTORED_ROWS};
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
 use crate::write::moved::{self, Moves};
 use crate::write::{WriteOptions, deletions};
-
-/// Retries after retryable conflicts, and how long they may take.
-const RETRIES: (u32, Duration) = (10, Duration::from_secs(30));
 
 impl Dataset {
     /// Brings back rows as a version has them and moves to the new version; gives their number.
@@ -45,7 +41,7 @@ impl Dataset {
             let old = Arc::clone(&old);
             async move { base.restore_rows_once(ids, &old).await }
         };
-        let (snapshot, rows) = super::retrying(&base, RETRIES.0, RETRIES.1, attempt).await?;
+        let (snapshot, rows) = super::retrying(&base, ConflictRetries::default(), attempt).await?;
         self.move_to(snapshot);
         Ok(rows)
     }

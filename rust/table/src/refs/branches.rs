@@ -150,7 +150,7 @@ impl Branches {
     async fn check_no_clones(&self, main: &Store, name: &str) -> Result<()> {
         let branch = branch_store(main, self.snapshot.session(), name)?;
         for KnownClone { address, record } in known_clones(&branch).await? {
-            let versions = match Store::open(&address, branch.options()) {
+            let versions = match self.snapshot.session().open_store(&address, branch.options()) {
                 Ok(clone) => locate::list(&clone).await,
                 Err(error) => Err(error),
             };
@@ -290,7 +290,7 @@ pub(crate) async fn explain_missing(store: &Store, version: Version, error: Erro
     }
 }
 
-/// The error of a version before those of a branch; `None` if the table is no branch, or begins with that version or an
+/// The error of a version before those of a branch; `None` if the table is not a branch, or begins with that version or an
 /// earlier one.
 pub(crate) async fn before_branch(store: &Store, version: Version) -> Option<Error> {
     let (name, branch) = of_store(store).await?;

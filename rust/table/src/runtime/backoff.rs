@@ -6,8 +6,9 @@
 //!
 //! Few multiples come first. Each lost race is a version that somebody else published, so that contending writers make
 //! progress however briefly they wait; but a commit that takes longer than its rivals', such as a compaction, has to try
-//! often, and with long waits it would find a hundred more of their versions after each. The last ones of the twenty attempts
-//! that a commit has by default wait longer: who lost so many races is one of a crowd, and has to wait until it disperses.
+//! often, and with long waits it would find a hundred more of their versions after each. The last ones of the twenty
+//! attempts that a commit has by default wait longer: who lost so many races is one of a crowd, and has to wait until
+//! it disperses.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! Scans of remote tables have as many threads as requests are in flight, since each of them waits for the store most of
 //! the time. While it computes, a thread holds one of the [`processors`]; while it waits for the store, or for a value
-//! that another thread loads, it gives it back. Nobody waits for a processor longer than [`PATIENCE`]: a thread that
-//! waits without saying so slows the others down, and never stops them.
+//! that another thread loads, it gives it back. Nobody waits for a processor longer than [`PROCESSOR_PATIENCE`]: a
+//! thread that waits without saying so slows the others down, and never stops them.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use shuttle::{sync, thread_local};
 use super::processors;
 
 /// The longest that a thread waits for a processor.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROCESSOR_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Processors that threads hold.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Computing {
 
     fn take(self: &Arc<Self>) {
         let is_full = |held: &mut usize| *held >= processors();
-        let waited = self.returned.wait_timeout_while(self.held(), PATIENCE, is_full);
+        let waited = self.returned.wait_timeout_while(self.held(), PROCESSOR_PATIENCE, is_full);
         let (mut held, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *held += 1;
         drop(held);
@@ -171,7 +171,7 @@ mod tests {
         let watch = Stopwatch::start();
         concurrently(threads, share).unwrap();
         assert!(most.into_inner() <= processors());
-        assert!(watch.elapsed() < PATIENCE, "somebody waited for a processor that was free");
+        assert!(watch.elapsed() < PROCESSOR_PATIENCE, "somebody waited for a processor that was free");
         assert_eq!(*computing.held(), 0);
     }
 

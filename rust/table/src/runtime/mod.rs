@@ -9,7 +9,7 @@
 //! | `computing` | the processors that threads of a session share |
 //! | `cancel` | a call that is dropped stops the work it started |
 //! | `faults` | mistakes that the commit simulator plants |
-//! | `process_map` | maps of the process that a forked child can use |
+//! | `process_cell` | values of the process that a forked child can use |
 //! | `progress` | how far a long step is, for whoever started it |
 //! | `metrics` | counters of requests, bytes, retries, cache hits and rows |
 //! | `turns` | commits of one process to one table, one after the other |
@@ -27,7 +27,7 @@ mod computing;
 mod faults;
 mod limits;
 pub mod metrics;
-mod process_map;
+mod process_cell;
 pub mod progress;
 mod turns;
 mod work;
@@ -46,10 +46,10 @@ pub use self::faults::Fault;
 pub(crate) use self::limits::IN_FLIGHT;
 pub(crate) use self::metrics::Counter;
 pub use self::metrics::{Counters, Metrics};
-pub(crate) use self::process_map::ProcessMap;
+pub(crate) use self::process_cell::ProcessCell;
 pub use self::progress::{Observer, StepCounts, observed};
 pub(crate) use self::progress::{StepCounter, advance, blocking_counted};
-pub(crate) use self::turns::PATIENCE;
+pub(crate) use self::turns::TURN_PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{
     blocking, blocking_unless, concurrently, detach_blocking, each_concurrently, gather, guarded, spawn,

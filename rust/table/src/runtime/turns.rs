@@ -21,7 +21,7 @@ use futures::future::{Either, select};
 use tokio::sync::{Mutex as TurnLock, OwnedMutexGuard};
 
 /// Longer than any commit to a local disk takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const TURN_PATIENCE: Duration = Duration::from_secs(1);
 /// Locks of tables that nobody commits to any more are dropped when there are this many.
 const MANY: usize = 64;
 

@@ -1,8 +1,8 @@
 //! Calls in flight, blocking work and threads.
 //!
 //! Files are read, decoded and written on tokio's blocking threads, which the caller's runtime must have; see the
-//! front page of the crate. Only what is brief is done where it is asked for. Everything that is started here inherits what belongs to the thread that started it: its
-//! [`super::Env`], its scope of [`super::Metrics`] and its tracing span.
+//! front page of the crate. Only what is brief is done where it is asked for. Everything that is started here inherits what
+//! belongs to the thread that started it: its [`super::Env`], its scope of [`super::Metrics`] and its tracing span.
 
 #![expect(clippy::disallowed_methods, reason = "the one place that asks the system")]
 
@@ -65,8 +65,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Runs brief work on this thread, since another one would take longer to wake up, and other work on a blocking thread. Brief
-/// work never waits for a remote store: a thread of the runtime cannot.
+/// Runs brief work on this thread, since another one would take longer to wake up, and other work on a blocking thread.
+/// Brief work never waits for a remote store: a thread of the runtime cannot.
 pub(crate) async fn blocking_unless<T: Send + 'static>(
     is_brief: bool,
     work: impl FnOnce() -> Result<T> + Send + 'static,

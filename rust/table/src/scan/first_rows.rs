@@ -56,8 +56,8 @@ impl fmt::Display for FirstRows {
 
 /// The first rows of an order among those that a filter matches, if it has one, in some fragments: others that match may be
 /// among them. `matching`: what indices say of the filter. `None` if no index knows the order, or if what `matching` says
-/// is not exact, or if the index cannot be read: that is an error if `strict`. `values`: the field of the order, if its values
-/// shall come with the rows.
+/// is not exact, or if the index cannot be read: that is an error if `strict`. `values`: the field of the order, if its
+/// values shall come with the rows.
 pub(super) async fn first_rows(
     snapshot: &Arc<Snapshot>,
     first: &FirstRows,
@@ -96,7 +96,8 @@ fn name_of(entries: &[IndexMetadata], uuid: Uuid) -> &str {
     entries.iter().find(|entry| entry.uuid == uuid).map_or("", |entry| &entry.name)
 }
 
-/// Which index finds the first rows of an order, and whether with their values, as text; `None` if none does. Reads no index.
+/// Which index finds the first rows of an order, and whether with their values, as text; `None` if none does. Reads no
+/// index.
 pub(super) async fn explain(
     snapshot: &Arc<Snapshot>,
     first: &FirstRows,
@@ -206,7 +207,7 @@ impl Walk<'_> {
         let (snapshot, segment) = (self.snapshot, self.segment);
         let index = segment.open(snapshot)?;
         let ScalarIndex::BTree(index) = index.as_ref() else {
-            return Err(Error::internal("an order of an index that is no B-tree"));
+            return Err(Error::internal("an order of an index that is not a B-tree"));
         };
         if data_type != Some(index.data_type()) {
             *self.values = None;

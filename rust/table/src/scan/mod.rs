@@ -56,6 +56,7 @@ mod take;
 mod tests;
 mod units;
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -321,6 +322,11 @@ impl Scan {
     }
 }
 
-fn duplicate_column(name: &str) -> Error {
-    Error::invalid_input(format!("Duplicate column name: {name}"))
+/// Errors: `InvalidInput` for a name that two columns of a result have.
+pub(crate) fn check_unique<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut known = HashSet::new();
+    match names.into_iter().find(|name| !known.insert(*name)) {
+        Some(name) => Err(Error::invalid_input(format!("Duplicate column name: {name}"))),
+        None => Ok(()),
+    }
 }

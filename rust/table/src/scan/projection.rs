@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaR
 use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
-use super::duplicate_column;
+use super::check_unique;
 use super::system_columns::System;
 use super::{Members, Projection};
 use crate::blobs::BlobHandling;
@@ -142,11 +142,7 @@ pub(super) fn resolve(
             list.iter().map(parse).collect::<Result<_>>()?
         }
     };
-    for (at, column) in asked.iter().enumerate() {
-        if asked.iter().take(at).any(|c| c.name() == column.name()) {
-            return Err(duplicate_column(column.name()));
-        }
-    }
+    check_unique(asked.iter().map(Asked::name))?;
     for &system in appended {
         // The reference has it last, wherever else it was asked for.
         let column = match asked.iter().position(|c| c.name() == system.name()) {

@@ -37,13 +37,16 @@ const CREDENTIALS: [&str; 14] = [
     "service_account_key",
 ];
 
+/// Parts of the names of settings that are addresses of servers, as `Debug` shows the keys.
+const ADDRESSES: [&str; 3] = ["Endpoint", "BaseUrl", "AuthorityHost"];
+
 /// Builds a client of one kind. A macro, since the builders share no trait.
 macro_rules! prepare {
     ($builder:ty, $url:expr, $settings:expr) => {{
         let chosen = choose($settings)?;
         for (key, value) in &chosen {
             let name = format!("{key:?}");
-            if name.ends_with("Endpoint") {
+            if ADDRESSES.iter().any(|part| name.contains(part)) {
                 check_endpoint(&name, value)?;
             }
         }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
 use std::time::Duration;
 
+use pennon_core::schema::edit_distance;
 use pennon_core::{Error, Result};
 use pennon_datafile::VerifyReads;
 
@@ -174,12 +175,14 @@ const REQUESTS: [&str; 6] = [
     "max_bytes_in_flight",
 ];
 
-/// Names that mean nothing here and something to those who pass dictionaries on: endpoints of manifest stores, when
-/// credentials expire that somebody else renews, how the reference's catalogs lay out new tables.
-const OTHERS: [&str; 8] = [
+/// Where the manifest store of `s3+ddb` addresses is, if not at Amazon's.
+pub(super) const DYNAMODB_ENDPOINT: &str = "dynamodb_endpoint";
+
+/// Names that have no effect here, and one for those who pass dictionaries on: when credentials expire that somebody else
+/// renews, how the reference's catalogs lay out new tables.
+const OTHERS: [&str; 7] = [
     "aws_endpoint_url_s3",
     "bearer_token",
-    "dynamodb_endpoint",
     "expires_at_millis",
     "refresh_offset_millis",
     "new_table_data_storage_version",
@@ -214,7 +217,7 @@ fn known() -> impl Iterator<Item = String> {
     });
     const PREFIXES: [&str; 4] = ["", "aws_", "azure_", "google_"];
     let of_all = CLIENT.iter().flat_map(|name| PREFIXES.iter().map(move |prefix| format!("{prefix}{name}")));
-    let of_any = REQUESTS.iter().chain(&OTHERS).chain([&VERIFY_READS]);
+    let of_any = REQUESTS.iter().chain(&OTHERS).chain([&DYNAMODB_ENDPOINT, &VERIFY_READS]);
     of_clients.chain(of_all).chain(of_any.map(|name| (*name).to_owned()))
 }
 
@@ -319,7 +322,7 @@ fn check_name(name: &str) -> Result<()> {
     if known().any(|known| known == name) {
         return Ok(());
     }
-    let nearest = known().map(|known| (distance(name, &known), known)).min();
+    let nearest = known().map(|known| (edit_distance(name, &known), known)).min();
     let hint = match nearest {
         Some((distance, known)) if distance <= 2 + name.len() / 8 => format!(", did you mean {known:?}?"),
         _ => "; see the storage options of the reference, and max_requests_in_flight, max_bytes_in_flight"
@@ -337,24 +340,6 @@ pub(super) fn check_flag(name: &str, value: &str) -> Result<()> {
         return Err(invalid(name, value, "\"true\" or \"false\""));
     }
     Ok(())
-}
-
-/// The letters that must be changed, added or left out to make one word of another.
-fn distance(word: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (at, letter) in word.chars().enumerate() {
-        let mut diagonal = at;
-        let mut left = at + 1;
-        let mut next = vec![left];
-        for (above, letter_of_other) in row.iter().skip(1).zip(other.chars()) {
-            let changed = diagonal + usize::from(letter != letter_of_other);
-            left = changed.min(above + 1).min(left + 1);
-            diagonal = *above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 fn invalid(name: &str, text: &str, expected: &str) -> Error {

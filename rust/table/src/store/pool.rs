@@ -2,27 +2,26 @@
 //!
 //! A client is kept while somebody uses it, and the last few a while longer: who opens a table again finds connections
 //! that are open. Connections are driven by the runtime that opened them, so each runtime has its own; where there is
-//! none, nothing is shared. A forked child has none of its parent's threads and must not touch its connections: it
-//! forgets them. The lock is never waited for, since a child may inherit it locked.
+//! none, nothing is shared. A forked child has none of its parent's threads and must not touch its connections.
 
 use std::collections::{HashMap, VecDeque};
-use std::process;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use pennon_core::Result;
 use tokio::runtime::Handle;
 
 use super::requests::Client;
+use crate::runtime::ProcessCell;
 
 /// Clients that are kept though nobody uses them.
 const RECENT: usize = 4;
 /// Entries of clients that are gone are dropped when there are this many.
 const MANY: usize = 64;
 
-static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+static POOL: ProcessCell<Pool> = ProcessCell::new();
 
+#[derive(Default)]
 struct Pool {
-    process: u32,
     clients: HashMap<String, Weak<Client>>,
     recent: VecDeque<Arc<Client>>,
 }
@@ -31,31 +30,16 @@ struct Pool {
 pub(super) fn client(key: &str, open: impl FnOnce() -> Result<Arc<Client>>) -> Result<Arc<Client>> {
     let Ok(runtime) = Handle::try_current() else { return open() };
     let key = format!("{} {key}", runtime.id());
-    if let Some(client) = with_pool(|pool| pool.find(&key)).flatten() {
+    if let Some(client) = POOL.with(|pool| pool.find(&key)).flatten() {
         return Ok(client);
     }
     let fresh = open()?;
     // Whoever was faster wins, so that there is one budget.
-    let kept = with_pool(|pool| match pool.find(&key) {
+    let kept = POOL.with(|pool| match pool.find(&key) {
         Some(client) => client,
         None => pool.keep(key, Arc::clone(&fresh)),
     });
     Ok(kept.unwrap_or(fresh))
-}
-
-/// Does something with the pool; nothing if another thread has it, be it only in the parent of this process.
-fn with_pool<T>(work: impl FnOnce(&mut Pool) -> T) -> Option<T> {
-    let mut slot = POOL.try_lock().or_else(|_| {
-        std::thread::yield_now();
-        POOL.try_lock()
-    });
-    let slot = slot.as_mut().ok()?;
-    let process = process::id();
-    if slot.as_ref().is_some_and(|pool| pool.process != process) {
-        std::mem::forget(slot.take());
-    }
-    let empty = || Pool { process, clients: HashMap::new(), recent: VecDeque::new() };
-    Some(work(slot.get_or_insert_with(empty)))
 }
 
 impl Pool {

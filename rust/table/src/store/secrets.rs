@@ -48,7 +48,7 @@ pub(super) fn check_url(url: &Url) -> Result<()> {
     )))
 }
 
-/// Refuses an endpoint that is no URL of a server, or shows a password in every error.
+/// Refuses an endpoint that is not a URL of a server, or shows a password in every error.
 #[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
 pub(super) fn check_endpoint(name: &str, value: &str) -> Result<()> {
     let url = Url::parse(value).ok().filter(|url| url.has_host() && matches!(url.scheme(), "http" | "https"));

@@ -11,12 +11,13 @@
 //! Either way the caller sees to it that the version is there and the next one is not. What is left is a tick in which two
 //! others commit and a third one removes the first of these versions, but not ours before it: shorter than a listing takes.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use pennon_core::manifest::Timestamp;
 
 use super::Located;
-use crate::runtime::{self, ProcessMap};
+use crate::runtime::{self, ProcessCell};
 use crate::store::{FileInfo, Store};
 
 /// Longer than a tick of any clock of a file system.
@@ -25,7 +26,7 @@ const SETTLED: Duration = Duration::from_secs(3);
 const TABLES: usize = 1024;
 
 /// By table.
-static NEWEST: ProcessMap<(FileInfo, Located)> = ProcessMap::new();
+static NEWEST: ProcessCell<HashMap<String, (FileInfo, Located)>> = ProcessCell::new();
 
 /// The version that was the newest when the directory was in this state.
 pub(super) fn get(store: &Store, directory: &FileInfo) -> Option<Located> {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use pennon_core::manifest::Manifest;
 
 use super::snapshot::ManifestSource;
-use crate::runtime::ProcessMap;
+use crate::runtime::ProcessCell;
 use crate::store::{FileInfo, StorageOptions, Store};
 
 const ENTRIES: usize = 4;
@@ -44,7 +44,7 @@ struct Entry {
 }
 
 /// By path.
-static KNOWN: ProcessMap<Entry> = ProcessMap::new();
+static KNOWN: ProcessCell<HashMap<String, Entry>> = ProcessCell::new();
 
 /// The manifest of that path, as somebody read or wrote it.
 pub(crate) fn get(store: &Store, path: &str) -> Option<KnownManifest> {

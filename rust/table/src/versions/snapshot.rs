@@ -295,8 +295,8 @@ impl Snapshot {
         Ok(vector)
     }
 
-    /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file, `NotFound` if it
-    /// is missing since the version was cleaned up.
+    /// A data file of this version, opened now or before. Errors: `Corrupt` if it is missing or no such file,
+    /// `NotFound` if it is missing since the version was cleaned up.
     pub fn file_reader_blocking(&self, file: &DataFile) -> Result<Arc<FileReader>> {
         self.file_reader_ahead_blocking(file, Ahead::Metadata)
     }

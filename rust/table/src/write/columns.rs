@@ -140,7 +140,7 @@ mod tests {
         if !deleted.is_empty() {
             let list: Vec<String> = deleted.iter().map(ToString::to_string).collect();
             let predicate = format!("a in ({})", list.join(","));
-            dataset.delete(&predicate, crate::DeleteOptions::default()).await.unwrap();
+            dataset.delete(&predicate, crate::ConflictRetries::default()).await.unwrap();
         }
         dataset
     }

@@ -91,7 +91,7 @@ pub(crate) async fn write(
     .await
 }
 
-fn at_least_one(limit: u64, name: &str) -> Result<u64> {
+pub(crate) fn at_least_one(limit: u64, name: &str) -> Result<u64> {
     if limit == 0 {
         Err(Error::invalid_input(format!("{name} is 0, expected at least 1")))
     } else {

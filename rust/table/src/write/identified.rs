@@ -25,7 +25,8 @@ pub(crate) trait IdentifiedRows {
     fn read(&mut self, rows: u64) -> Result<Option<RecordBatch>>;
 }
 
-/// Writes all rows, one file per fragment; the last files may be on their way still. `table` are the fields that the batches have.
+/// Writes all rows, one file per fragment; the last files may be on their way still. `table` are the fields that the
+/// batches have.
 ///
 /// A file is planned with as many rows as it may have, and cut short when it has as many bytes as it may have. Which
 /// sequences are columns follows from the plan. Blocks; `token` is checked between batches.

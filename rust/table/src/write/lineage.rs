@@ -87,7 +87,7 @@ impl InlineLimit {
     /// Everything stays in the manifest.
     pub(crate) const NONE: Self = Self(None);
 
-    /// What the config of a table says. Errors: `InvalidInput` for values that mean nothing.
+    /// What the config of a table says. Errors: `InvalidInput` for invalid values.
     pub(crate) fn of(config: &Metadata) -> Result<Self> {
         let wrong = |key: &str, value: &str, expected: &str| {
             Error::invalid_input(format!("table config {key} is {value:?}, expected {expected}"))

@@ -27,8 +27,8 @@ pub(crate) struct KeyedData {
 }
 
 impl KeyedData {
-    /// Data by the column `key`, which `missing` is the error for want of. Errors: `InvalidInput` if keys of the table are of
-    /// another type, `Unsupported` if they are no keys.
+    /// Data by the column `key`, which `missing` is the error for want of. Errors: `InvalidInput` if keys of the table
+    /// are of another type, `Unsupported` if they are no keys.
     pub(crate) fn new(
         data: BatchReader,
         key: &str,

@@ -90,8 +90,8 @@ fn index(n: u32) -> Operation {
 }
 
 /// Rows mine, columns theirs; `/`: on the same and on others. Of the reference except where `DV` stands against Rewrite,
-/// and that it does not look for keys: it retries. It knows nothing of keys that are replaced, and takes back the metadata of
-/// a field with Project.
+/// and that it does not look for keys: it retries. It knows nothing of keys that are replaced, and takes back the
+/// metadata of a field with Project.
 const EXPECTED: &str = "
 .         Append Delete DeleteAll Update Insert Columns Index Rewrite Merge Project Overwrite Restore Config Schema Field Replace Reserve MemWal Clone Bases Overlay Unknown
 Append    ok     ok     ok        ok     ok     ok      ok    ok      ok    ok      X         X       ok     ok     ok    ok      ok      X      ok    ok    X       X

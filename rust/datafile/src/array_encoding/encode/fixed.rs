@@ -28,7 +28,7 @@ pub(super) fn encode(
             let items = arrays.iter().map(|a| a.as_fixed_size_list_opt().map(|list| list.values().clone()));
             let items: Vec<ArrayRef> = items
                 .collect::<Option<_>>()
-                .ok_or_else(|| Error::internal("a leaf that is no fixed-size list"))?;
+                .ok_or_else(|| Error::internal("a leaf that is not a fixed-size list"))?;
             let dimension = u32::try_from(*dimension)
                 .map_err(|_| Error::internal(format!("fixed-size list of {dimension} items")))?;
             let items = Box::new(encode(physical, inner, &items, buffers)?);

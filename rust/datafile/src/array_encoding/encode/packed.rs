@@ -22,7 +22,7 @@ pub(super) fn encode(leaf: &Leaf, arrays: &[ArrayRef], buffers: &mut Buffers) ->
             let values = items.iter().map(|a| Some(a.as_fixed_size_list_opt()?.values().clone()));
             items = values
                 .collect::<Option<_>>()
-                .ok_or_else(|| Error::internal("a leaf that is no fixed-size list"))?;
+                .ok_or_else(|| Error::internal("a leaf that is not a fixed-size list"))?;
             check_nulls(&items, None, name(leaf, at))?;
         }
         let width = item_width(member);

@@ -236,8 +236,9 @@ impl<D: NodeDistances> Building<D> {
         found.into_sorted_vec()
     }
 
-    /// At most so many of the candidates, which are sorted: those that are not nearer to a chosen one, so that they lead in all
-    /// directions and out of clusters. Of few such, the nearest others are taken as well, until there are `least`.
+    /// At most so many of the candidates, which are sorted: those that are not nearer to a chosen one, so that they
+    /// lead in all directions and out of clusters. Of few such, the nearest others are taken as well, until there are
+    /// `least`.
     fn choose(&self, candidates: &[FoundNode], count: usize, least: usize) -> Vec<FoundNode> {
         let mut chosen: Vec<FoundNode> = Vec::with_capacity(count);
         let mut others: Vec<FoundNode> = Vec::new();

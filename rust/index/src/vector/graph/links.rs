@@ -9,8 +9,8 @@ use crate::vector::simd;
 
 /// The neighbors of some nodes, for each in its slot.
 ///
-/// Whoever changes a slot has its lock. Whoever reads has none: while neighbors are chosen it may miss one, or find a duplicate
-/// or one that was left out, but each of them was a neighbor.
+/// Whoever changes a slot has its lock. Whoever reads has none: while neighbors are chosen it may miss one, or find a
+/// duplicate or one that was left out, but each of them was a neighbor.
 pub(super) struct Links {
     /// Neighbors of a node at most.
     most: usize,
@@ -47,7 +47,8 @@ impl Links {
         simd::prefetch(self.nodes_of(slot));
     }
 
-    /// Adds a neighbor that a slot does not have yet. If there is no room, of all of them, sorted, at most so many are chosen.
+    /// Adds a neighbor that a slot does not have yet. If there is no room, of all of them, sorted, at most so many are
+    /// chosen.
     pub(super) fn add(
         &self,
         slot: usize,

@@ -1,8 +1,8 @@
 //! Graphs of an index, from its file.
 //!
-//! The metadata has a text for each partition: `{"entry_point":44,"params":{..},"level_offsets":[0,299,312]}`. Level 0 is the
-//! rows 0 to 299 of the partition, level 1 the rows up to 312. A graph that has other nodes than the partition has rows is
-//! not used: compactions of the reference can leave such ones.
+//! The metadata has a text for each partition: `{"entry_point":44,"params":{..},"level_offsets":[0,299,312]}`. Level 0
+//! is the rows 0 to 299 of the partition, level 1 the rows up to 312. A graph that has other nodes than the partition
+//! has rows is not used: compactions of the reference can leave such ones.
 
 use std::ops::Range;
 

@@ -105,8 +105,8 @@ const SEEN: usize = 64;
 /// Nodes that it begins with.
 const STARTS: usize = 4;
 
-/// Nodes of level 0 to begin with: from the entry, and from the nearest of a few nodes of an upper level, always to the nearest
-/// of a level. Where vectors are in clusters, the entry alone may not lead to the right one.
+/// Nodes of level 0 to begin with: from the entry, and from the nearest of a few nodes of an upper level, always to the
+/// nearest of a level. Where vectors are in clusters, the entry alone may not lead to the right one.
 fn starts(graph: &Graph, compared: &mut Compared<'_>) -> Result<Vec<FoundNode>> {
     let upper = graph.levels.get(1..).unwrap_or_default();
     // The entry leads to all nodes, those below it may not.

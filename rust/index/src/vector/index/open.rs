@@ -110,15 +110,15 @@ impl VectorIndex {
         self.vectors.partitions.iter().map(|rows| rows.end - rows.start).sum()
     }
 
-    /// Bytes that a search of so many partitions looks at, at most and about: all centroids, and of the largest partition the
-    /// ids, the vectors as they are stored, and the edges, so many times.
+    /// Bytes that a search of so many partitions looks at, at most and about: all centroids, and of the largest
+    /// partition the ids, the vectors as they are stored, and the edges, so many times.
     pub fn searched_bytes(&self, partitions: usize) -> u64 {
         let rows = self.vectors.partitions.iter().map(|rows| rows.end - rows.start).max().unwrap_or(0);
         self.bytes_of(rows, partitions)
     }
 
-    /// Bytes that [`Self::follow`] looks at for so many rows, about: of the neighbors of all candidates. `None` if there are no
-    /// graphs.
+    /// Bytes that [`Self::follow`] looks at for so many rows, about: of the neighbors of all candidates. `None` if
+    /// there are no graphs.
     pub fn followed_bytes(&self, rows: usize, ef: Option<usize>) -> Option<u64> {
         let compared = (candidates(rows, ef) as u64).saturating_mul(self.graph_options()?.degree().into());
         Some(self.bytes_of(compared, 1))

@@ -57,7 +57,8 @@ impl VectorPartition {
 impl VectorIndex {
     /// The vectors of a partition, as far as their codes tell: with the metric cosine those of length 1.
     ///
-    /// Errors: `Unsupported` for RaBitQ and for vectors that are too long for lists, `Internal` for a partition of another index.
+    /// Errors: `Unsupported` for RaBitQ and for vectors that are too long for lists, `Internal` for a partition of
+    /// another index.
     pub fn vectors(&self, partition: &VectorPartition) -> Result<FixedSizeListArray> {
         let number = usize::try_from(partition.number).unwrap_or(usize::MAX);
         let values = self.model.decode(&partition.codes, number)?;

@@ -122,8 +122,8 @@ pub(super) fn candidates(rows: usize, ef: Option<usize>) -> usize {
     ef.unwrap_or(rows.saturating_add(rows / 2)).max(rows)
 }
 
-/// Looks for rows by a graph; whether that was worth it: not of few rows, nor if less than a tenth of them pass, nor if it leads
-/// to less rows than are wanted.
+/// Looks for rows by a graph; whether that was worth it: not of few rows, nor if less than a tenth of them pass, nor if
+/// it leads to less rows than are wanted.
 fn search_graph(
     graph: &Graph,
     distances: &Distances<'_>,

@@ -214,7 +214,8 @@ fn words_of_a_mask_without_rows_are_left_out() {
             index.search(&prepared, &partition, mask, &mut nearest).unwrap();
             nearest.into_sorted()
         };
-        // Of the 24 words those that have rows: runs of any length, from anywhere, up to the last word, which is a short one.
+        // Of the 24 words those that have rows: runs of any length, from anywhere, up to the last word, which is a
+        // short one.
         for present in [0xff_ffff_u32, 0, 1, 0x80_0000, 0xff, 0x1ff, 0x00ff_7f00, 0x55_5555, 0xe0_ffe1] {
             let word =
                 |at: u32| if present >> at & 1 == 1 { 0xf0f0_f0f0_0000_ffff_u64.rotate_left(at) } else { 0 };

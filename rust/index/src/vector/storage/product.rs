@@ -93,8 +93,8 @@ impl ProductQuantizer {
         Self::try_new(codebook, bits, sub_vectors, transposed)
     }
 
-    /// A quantizer with a codebook in the order of files. Errors: `Unsupported` for other numbers of bits, `Corrupt` for sizes
-    /// that do not fit.
+    /// A quantizer with a codebook in the order of files. Errors: `Unsupported` for other numbers of bits, `Corrupt`
+    /// for sizes that do not fit.
     pub(in crate::vector) fn try_new(
         codebook: Matrix,
         bits: u64,

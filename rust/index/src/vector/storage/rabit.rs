@@ -1,7 +1,7 @@
 //! RaBitQ: of each rotated element its sign and a few more bits, and two factors for each vector.
 //!
-//! Gao and others: "RaBitQ", 2024, and "Practical and asymptotically optimal quantization of high-dimensional vectors", 2025.
-//! With `q` the rotated query, `u` the codes less the middle of their range, and the factors of a vector:
+//! Gao and others: "RaBitQ", 2024, and "Practical and asymptotically optimal quantization of high-dimensional vectors",
+//! 2025. With `q` the rotated query, `u` the codes less the middle of their range, and the factors of a vector:
 //!
 //! | metric | distance |
 //! |---|---|

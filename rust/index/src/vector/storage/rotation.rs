@@ -1,10 +1,10 @@
-//! The rotation of RaBitQ: four rounds of signs and Hadamard transforms, with a pairing step where the length is no power of
-//! two.
+//! The rotation of RaBitQ: four rounds of signs and Hadamard transforms, with a pairing step where the length is not a
+//! power of two.
 //!
-//! A round changes the sign of element `i` if bit `round * length + i` is set, the lowest bit of a byte first. Then follows an
-//! orthonormal Hadamard transform of all elements; or, of a length that is no power of two, of the first `t` of them in even
-//! rounds and of the last `t` in odd ones, `t` being the largest power of two below, and then each element is paired with the
-//! one half the length behind: their sum and their difference, divided by the root of 2.
+//! A round changes the sign of element `i` if bit `round * length + i` is set, the lowest bit of a byte first. Then
+//! follows an orthonormal Hadamard transform of all elements; or, of a length that is not a power of two, of the first
+//! `t` of them in even rounds and of the last `t` in odd ones, `t` being the largest power of two below, and then each
+//! element is paired with the one half the length behind: their sum and their difference, divided by the root of 2.
 
 /// Rounds.
 const ROUNDS: usize = 4;

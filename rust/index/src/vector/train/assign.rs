@@ -1,9 +1,9 @@
 //! The nearest centroid of each of many vectors.
 //!
 //! Floats: the square of a distance is `|x|^2 - 2 (x.c - |c|^2 / 2)`, so the nearest centroid has the greatest
-//! `x.c - |c|^2 / 2`, or for the inner product the greatest `x.c`. Eight vectors are multiplied with as many centroids as two
-//! registers hold, element by element, as in a product of matrices. Before, the mean of all centroids is taken off both
-//! sides, lest the difference of two large numbers is what is left.
+//! `x.c - |c|^2 / 2`, or for the inner product the greatest `x.c`. Eight vectors are multiplied with as many centroids
+//! as two registers hold, element by element, as in a product of matrices. Before, the mean of all centroids is taken
+//! off both sides, lest the difference of two large numbers is what is left.
 
 use std::ops::Range;
 use std::thread;

@@ -16,8 +16,8 @@ use crate::vector::Metric;
 
 /// The centroids of so many partitions and the sum of distances to them; of fewer vectors fewer, of none `None`.
 ///
-/// 256 vectors for each partition are a good sample. `progress` gets the pass over the sample, from 1, and how many there are
-/// at most; what it fails with ends the training.
+/// 256 vectors for each partition are a good sample. `progress` gets the pass over the sample, from 1, and how many
+/// there are at most; what it fails with ends the training.
 ///
 /// Errors: `InvalidInput` for no partitions, and for vectors without the metric; those of `progress`.
 pub fn train_centroids(

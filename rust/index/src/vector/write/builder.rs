@@ -1,8 +1,8 @@
 //! An index of new vectors, and of those of other indices with the same model.
 //!
 //! New vectors are encoded when they are added; in the end partition by partition is completed by the rows of the other
-//! indices, and written. So memory is bounded by the limit of gathered rows, a batch, the rows of other indices that are read
-//! with one read, and the largest partition; with graphs also by its vectors, which are decoded for that.
+//! indices, and written. So memory is bounded by the limit of gathered rows, a batch, the rows of other indices that
+//! are read with one read, and the largest partition; with graphs also by its vectors, which are decoded for that.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -71,11 +71,11 @@ impl VectorIndexBuilder {
         Self { graphs, ..self }
     }
 
-    /// Adds vectors with their rows. Left out are vectors that are null, have elements that are null or not finite, or no length
-    /// where that matters. Gives how many were added.
+    /// Adds vectors with their rows. Left out are vectors that are null, have elements that are null or not finite, or
+    /// no length where that matters. Gives how many were added.
     ///
-    /// Errors: `InvalidInput` for vectors that are not of the model, and for as many rows as vectors are not; those of the file
-    /// for more than the limit.
+    /// Errors: `InvalidInput` for vectors that are not of the model, and for as many rows as vectors are not; those of
+    /// the file for more than the limit.
     pub fn add(&mut self, vectors: &FixedSizeListArray, rows: &[u64]) -> Result<usize> {
         let model = self.encoder.model();
         let (element, dimension) = (vectors.value_type(), vectors.value_length());
@@ -104,11 +104,11 @@ impl VectorIndexBuilder {
     }
 
     /// Writes both files with the rows that were added and those of other indices; `index` becomes `index.idx`, `auxiliary`
-    /// becomes `auxiliary.idx`. Both are flushed, not synced. Gives how many rows were written as well. `progress` gets the number
-    /// of partitions that are written, and of all; what it fails with ends it.
+    /// becomes `auxiliary.idx`. Both are flushed, not synced. Gives how many rows were written as well. `progress` gets
+    /// the number of partitions that are written, and of all; what it fails with ends it.
     ///
-    /// Errors: `InvalidInput` for an index of another model; `Store`, and `Corrupt` with the name of a file of another index;
-    /// those of `progress`.
+    /// Errors: `InvalidInput` for an index of another model; `Store`, and `Corrupt` with the name of a file of another
+    /// index; those of `progress`.
     pub fn finish<W: Write>(
         mut self,
         index: W,

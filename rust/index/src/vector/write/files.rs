@@ -142,8 +142,8 @@ impl<W: Write> VectorIndexWriter<W> {
         self
     }
 
-    /// Writes the next partition, whose rows may be in any order. Errors: `Internal` for a partition too many, and for rows of
-    /// other vectors; `Store`.
+    /// Writes the next partition, whose rows may be in any order. Errors: `Internal` for a partition too many, and for
+    /// rows of other vectors; `Store`.
     pub(super) fn write(&mut self, rows: PartitionRows) -> Result<()> {
         if self.lengths.len() == self.model.num_partitions() {
             return Err(Error::internal(format!(
@@ -176,7 +176,8 @@ impl<W: Write> VectorIndexWriter<W> {
         self.vectors.write(&batch.map_err(|e| Error::internal(format!("rows of a partition: {e}")))?)
     }
 
-    /// Writes what is left. Both files are flushed, not synced. Errors: `Internal` unless all partitions were written; `Store`.
+    /// Writes what is left. Both files are flushed, not synced. Errors: `Internal` unless all partitions were written;
+    /// `Store`.
     pub(super) fn finish(mut self) -> Result<[WrittenFile<W>; 2]> {
         let partitions = self.model.num_partitions();
         if self.lengths.len() != partitions {

@@ -2,10 +2,10 @@
 //!
 //! DataFusion reads a fraction as a float of 64 bits, and for a comparison casts one side to the type of the other one: next
 //! to decimals it multiplies the float by a power of ten, next to integers it makes floats of these, next to floats of
-//! integers. None of that is exact. So the text of a fraction is kept, and where a column of decimals or integers is compared
-//! with one, or of floats with an integer, the literal becomes the value of the column's type below or above it, in the
-//! comparison that is true for the same rows. Where one of several decimals is chosen literals are decimals, too. Everywhere
-//! else fractions are the floats that they were.
+//! integers. None of that is exact. So the text of a fraction is kept, and where a column of decimals or integers is
+//! compared with one, or of floats with an integer, the literal becomes the value of the column's type below or above
+//! it, in the comparison that is true for the same rows. Where one of several decimals is chosen literals are decimals,
+//! too. Everywhere else fractions are the floats that they were.
 //!
 //! Columns of decimals and of floats are compared as floats of 64 bits, as Spark does.
 
@@ -38,7 +38,7 @@ pub(super) fn keep_texts(expr: &mut ast::Expr) {
                     *node = cast_to_float(text);
                 }
             }
-            // Its value is no expression of its own.
+            // Its value is not an expression of its own.
             ast::Expr::Interval(interval) => {
                 if let ast::Expr::Cast { expr, .. } = interval.value.as_mut()
                     && let ast::Expr::Value(value) = expr.as_mut()
@@ -53,7 +53,7 @@ pub(super) fn keep_texts(expr: &mut ast::Expr) {
     });
 }
 
-/// The text of a number that is no integer of 64 bits.
+/// The text of a number that is not an integer of 64 bits.
 fn fraction(value: &Value) -> Option<String> {
     match value {
         Value::Number(text, _) => Some(text.replace('_', "")).filter(|text| text.parse::<u64>().is_err()),

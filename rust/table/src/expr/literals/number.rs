@@ -38,7 +38,7 @@ pub(super) fn written(expr: &Expr) -> Option<(&str, bool)> {
 pub(super) struct Number {
     pub(super) unscaled: i256,
     pub(super) scale: i32,
-    /// Whether it is no integer of 64 bits, as it was written.
+    /// Whether it is not an integer of 64 bits, as it was written.
     pub(super) is_decimal: bool,
 }
 
@@ -88,8 +88,8 @@ impl Number {
         })
     }
 
-    /// The integer of these units, of which ten to the power of `scale` are one, that is not above it; and whether it is that.
-    /// `None` if it has too many digits.
+    /// The integer of these units, of which ten to the power of `scale` are one, that is not above it; and whether it
+    /// is that. `None` if it has too many digits.
     fn in_units(self, scale: i32) -> Option<(i256, bool)> {
         if self.unscaled == i256::ZERO {
             return Some((i256::ZERO, true));

@@ -10,7 +10,7 @@ use pennon_core::{Error, FieldId, Result};
 
 use crate::json;
 use crate::ops::reused::TracedColumns;
-use crate::scan::id_in_version;
+use crate::scan::{check_unique, id_in_version};
 use crate::versions::snapshot::Snapshot;
 
 /// Names of the columns that say what happened.
@@ -44,17 +44,15 @@ impl FeedColumns {
                 names.iter().map(find).collect::<Result<_>>()?
             }
         };
-        for (at, field) in chosen.iter().enumerate() {
+        for field in &chosen {
             if DESCRIBING.contains(&field.name.as_str()) {
                 return Err(Error::invalid_input(format!(
                     "Column {} of the table has the name of a column of the feed: leave it out with columns",
                     field.name
                 )));
             }
-            if chosen.iter().take(at).any(|other| other.name == field.name) {
-                return Err(Error::invalid_input(format!("Duplicate column name: {}", field.name)));
-            }
         }
+        check_unique(chosen.iter().map(|field| field.name.as_str()))?;
         let table = TracedColumns::new(shown, chosen);
         let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
         let types = [DataType::Utf8, DataType::UInt64, DataType::UInt64, time];

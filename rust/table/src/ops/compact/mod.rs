@@ -63,7 +63,7 @@ impl RewriteResult {
 impl Dataset {
     /// What there is to compact at this version: the fragments of each task. Decodes none of them.
     ///
-    /// Errors: `InvalidInput` for an option that means nothing; `Unsupported` if the table has no stable row ids and an
+    /// Errors: `InvalidInput` for an invalid option; `Unsupported` if the table has no stable row ids and an
     /// index covers fragments that would move, unless `defer_index_remap` is set; for that in a table with stable ids.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn plan_compaction(&self, options: &CompactionOptions) -> Result<Vec<Vec<FragmentId>>> {

@@ -8,9 +8,13 @@ use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result};
 
 use crate::write::WriteOptions;
+use crate::write::fragments::at_least_one;
 
 /// Keys of the table config begin so.
 const PREFIX: &str = "lance.compaction.";
+/// What is expected of numbers, and of what is on or off.
+const COUNT: &str = "a whole number";
+const FLAG: &str = "true or false";
 
 /// What to compact and how. What is `None` is as the table config says under `lance.compaction.` and the name, or else
 /// as is said here.
@@ -62,10 +66,10 @@ pub(super) struct Settings {
 }
 
 impl CompactionOptions {
-    /// Errors: `InvalidInput` for a value that means nothing, of an option or of the config; `Unsupported` for
+    /// Errors: `InvalidInput` for an invalid value of an option or of the config; `Unsupported` for
     /// `force_binary_copy`.
     pub(super) fn settings(&self, config: &Metadata) -> Result<Settings> {
-        let mode: Option<String> = set(&self.compaction_mode, config, "compaction_mode")?;
+        let mode: Option<String> = set(&self.compaction_mode, config, "compaction_mode", "a mode")?;
         match mode.as_deref() {
             None | Some("reencode" | "try_binary_copy") => {}
             Some("force_binary_copy") => {
@@ -80,34 +84,50 @@ impl CompactionOptions {
                 )));
             }
         }
-        let target_rows = set(&self.target_rows_per_fragment, config, "target_rows_per_fragment")?;
-        let threshold =
-            set(&self.materialize_deletions_threshold, config, "materialize_deletions_threshold")?;
-        let materialize = set(&self.materialize_deletions, config, "materialize_deletions")?.unwrap_or(true);
+        let target_rows = set(&self.target_rows_per_fragment, config, "target_rows_per_fragment", COUNT)?;
+        let threshold = set(
+            &self.materialize_deletions_threshold,
+            config,
+            "materialize_deletions_threshold",
+            "a share of the rows",
+        )?;
+        let materialize =
+            set(&self.materialize_deletions, config, "materialize_deletions", FLAG)?.unwrap_or(true);
         let threshold = threshold.unwrap_or(0.1);
         if !(0.0..).contains(&threshold) {
             return Err(Error::invalid_input(format!(
                 "materialize_deletions_threshold is {threshold}, expected a share of the rows"
             )));
         }
-        let bytes = set(&self.max_bytes_per_file, config, "max_bytes_per_file")?;
-        let most = |given, key| set(given, config, key).map(|most| most.unwrap_or(u64::MAX));
+        let bytes = set(&self.max_bytes_per_file, config, "max_bytes_per_file", COUNT)?;
+        let most = |given, key| set(given, config, key, COUNT).map(|most| most.unwrap_or(u64::MAX));
         Ok(Settings {
             target_rows: at_least_one(target_rows.unwrap_or(1024 * 1024), "target_rows_per_fragment")?,
             max_bytes_per_file: bytes.unwrap_or(WriteOptions::default().max_bytes_per_file),
             threshold: materialize.then_some(threshold),
-            defer_index_remap: set(&self.defer_index_remap, config, "defer_index_remap")?.unwrap_or(false),
+            defer_index_remap: set(&self.defer_index_remap, config, "defer_index_remap", FLAG)?
+                .unwrap_or(false),
             max_fragments: most(&self.max_source_fragments, "max_source_fragments")?,
             max_rows: most(&self.max_source_rows, "max_source_rows")?,
             max_bytes: most(&self.max_source_bytes, "max_source_bytes")?,
             excluded: self.excluded_fragment_ids.iter().copied().collect(),
-            file_version: set(&self.data_storage_version, config, "data_storage_version")?,
+            file_version: set(
+                &self.data_storage_version,
+                config,
+                "data_storage_version",
+                "a version such as 2.1",
+            )?,
         })
     }
 }
 
 /// The option, or what the config has in its place.
-fn set<T: FromStr + Clone>(given: &Option<T>, config: &Metadata, name: &str) -> Result<Option<T>> {
+fn set<T: FromStr + Clone>(
+    given: &Option<T>,
+    config: &Metadata,
+    name: &str,
+    expected: &str,
+) -> Result<Option<T>> {
     if given.is_some() {
         return Ok(given.clone());
     }
@@ -115,12 +135,8 @@ fn set<T: FromStr + Clone>(given: &Option<T>, config: &Metadata, name: &str) -> 
     let Some(text) = config.get(&key) else { return Ok(None) };
     match text.parse() {
         Ok(value) => Ok(Some(value)),
-        Err(_) => Err(Error::invalid_input(format!("table config {key} is {text:?}, which means nothing"))),
+        Err(_) => Err(Error::invalid_input(format!("table config {key} is {text:?}, expected {expected}"))),
     }
-}
-
-fn at_least_one(rows: u64, name: &str) -> Result<u64> {
-    if rows == 0 { Err(Error::invalid_input(format!("{name} is 0, expected at least 1"))) } else { Ok(rows) }
 }
 
 #[cfg(test)]

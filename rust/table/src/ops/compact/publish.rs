@@ -163,8 +163,8 @@ impl Dataset {
     }
 }
 
-/// The new files of a result are in the table or branch where its task was done. Errors: `InvalidInput` if the fragments that
-/// it read are of another one.
+/// The new files of a result are in the table or branch where its task was done. Errors: `InvalidInput` if the
+/// fragments that it read are of another one.
 async fn check_origin(newest: &Snapshot, rewrite: &RewriteResult) -> Result<()> {
     let locations = |fragment: &Fragment| -> BTreeSet<(String, Option<u32>)> {
         fragment.files.iter().map(|file| (file.path.clone(), file.base_id)).collect()

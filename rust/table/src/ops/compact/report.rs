@@ -3,6 +3,7 @@
 use std::iter::Sum;
 use std::ops::AddAssign;
 
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::{Fragment, FragmentSummary, Manifest};
 
 /// What was replaced by what. Files are data files and deletion files.
@@ -22,8 +23,8 @@ impl CompactionMetrics {
     pub(super) fn of(old: &[Fragment], new: &[Fragment]) -> Self {
         let files = |fragments: &[Fragment]| fragments.iter().map(files_of).sum();
         Self {
-            fragments_removed: count(old.len()),
-            fragments_added: count(new.len()),
+            fragments_removed: to_u64(old.len()),
+            fragments_added: to_u64(new.len()),
             files_removed: files(old),
             files_added: files(new),
         }
@@ -75,7 +76,7 @@ impl TableState {
         let per_row = |amount: u64| share(amount) / share(rows.max(1));
         Self {
             rows: manifest.live_rows(),
-            fragments: count(manifest.fragments.len()),
+            fragments: to_u64(manifest.fragments.len()),
             files: total(&|f| u64::from(f.data_files) + u64::from(f.has_deletions)),
             deleted_share: per_row(total(&|f| f.deleted_rows)),
             id_bits_per_row: 8.0 * per_row(total(&|f| f.row_id_bytes.into())),
@@ -85,11 +86,7 @@ impl TableState {
 }
 
 fn files_of(fragment: &Fragment) -> u64 {
-    count(fragment.files.len()) + u64::from(fragment.deletion.is_some())
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
+    to_u64(fragment.files.len()) + u64::from(fragment.deletion.is_some())
 }
 
 /// As a number to divide; beyond 2^53 it is not exact, which a report of bytes per second does not need.

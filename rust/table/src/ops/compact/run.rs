@@ -61,8 +61,8 @@ impl Dataset {
     ///
     /// Tasks whose fragments others change meanwhile are retried, the others committed. Errors: those of
     /// [`Self::plan_compaction`] and of reading and writing; retryable `Conflict` if nothing could be committed. What was
-    /// committed before an error is kept; the files of everything else are removed. On a remote store a version that reserves
-    /// fragment ids may stay: it is committed while the tasks read.
+    /// committed before an error is kept; the files of everything else are removed. On a remote store a version that
+    /// reserves fragment ids may stay: it is committed while the tasks read.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn compact(&mut self, options: &CompactionOptions) -> Result<CompactionReport> {
         let clock = Clock::new(options.max_seconds)?;

@@ -6,13 +6,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result, RowAddress, RowId};
 use tokio::runtime::Handle;
 
 use super::found::JoinResult;
 use super::plan::{MergePlan, ROW_ID};
 use super::sides::{JoinColumns, column};
-use super::source::{MergeSource, to_u64};
+use super::source::MergeSource;
 use crate::runtime::{CancellationToken, check};
 use crate::scan::{self, JsonHandling, Projection, TakeOptions, TakeRows};
 use crate::versions::snapshot::Snapshot;
@@ -20,7 +21,7 @@ use crate::versions::snapshot::Snapshot;
 /// Pairs of rows a condition is evaluated for at once.
 const PAIRS: usize = 16 << 10;
 
-/// Finds the rows of the table that have the ids of a source; a null is no id.
+/// Finds the rows of the table that have the ids of a source; a null is not an id.
 ///
 /// Errors: `InvalidInput` if rows would be inserted for ids that the version does not have: the id of a new row cannot
 /// be chosen.

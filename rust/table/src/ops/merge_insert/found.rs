@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result, RowAddress};
 use roaring::RoaringTreemap;
 
 use super::plan::{Matched, MergePlan, ROW_ID};
-use super::source::{MergeSource, to_u64};
+use super::source::MergeSource;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
 

@@ -17,13 +17,14 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::take::{take, take_record_batch};
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 
 use super::found::JoinResult;
 use super::keys::{Encoder, Keys};
 use super::plan::MergePlan;
 use super::sides::{Batches, JoinColumns, Side};
-use super::source::{MergeSource, bytes_of, to_u64};
+use super::source::{MergeSource, bytes_of};
 use super::table::Table;
 use crate::batches::{concat_batches, interleave_batches, row_bytes, rows_within};
 use crate::expr::Expression;

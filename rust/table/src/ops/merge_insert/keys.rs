@@ -134,7 +134,7 @@ fn words_of(column: &ArrayRef, words: &mut Vec<u64>) -> Result<()> {
         Some(2) => extend::<u16>(column, words),
         Some(4) => extend::<u32>(column, words),
         Some(8) => extend::<u64>(column, words),
-        _ => return Err(Error::internal(format!("{} is no word", column.data_type()))),
+        _ => return Err(Error::internal(format!("{} is not a word", column.data_type()))),
     }
     Ok(())
 }

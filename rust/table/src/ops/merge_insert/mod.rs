@@ -13,9 +13,9 @@
 //! | keys for conflict checks of concurrent merges | `inserted.rs` |
 //! | a source in parts, written by several processes and committed by one | `parts.rs` |
 //!
-//! Of the table only the key columns and those of the condition are read for the join, where an index over a key pays
-//! only of the rows that it finds; other columns only of rows that
-//! need them: those that match, if the source does not have the columns. Rows that are updated keep their ids; they are
+//! For the join only the key columns of the table and those of the condition are read; where an index over a key pays,
+//! only of the rows that it finds. Other columns are read only of rows that need them: those that match, if the source
+//! does not have the columns. Rows that are updated keep their ids; they are
 //! written in the order of their ids, those that are inserted behind them. A merge that changes nothing makes a version
 //! too.
 
@@ -38,7 +38,6 @@ mod tests;
 
 use std::iter::Sum;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pennon_core::Result;
@@ -49,16 +48,15 @@ use tracing::instrument;
 
 use self::pipeline::{Figures, PlannedMerge, StagedMerge};
 use self::plan::{MergePlan, Step};
+use super::ConflictRetries;
 use crate::dataset::Dataset;
 use crate::write::{BatchReader, Target};
 
 /// How a merge works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// Retries on the newest version after retryable conflicts.
-    pub conflict_retries: u32,
-    /// No retry starts after this time.
-    pub retry_timeout: Duration,
+    /// What follows on conflicts with other writers.
+    pub retries: ConflictRetries,
     /// Bytes that the source may take before it goes to a temporary file, and that keys in memory may take before
     /// both sides of the join do. Keys may take 64 KiB in any case: files of a few rows cost more than they save.
     pub memory_limit: u64,
@@ -75,8 +73,7 @@ pub struct MergeOptions {
 impl Default for MergeOptions {
     fn default() -> Self {
         Self {
-            conflict_retries: 10,
-            retry_timeout: Duration::from_secs(30),
+            retries: ConflictRetries::default(),
             memory_limit: 512 << 20,
             source_in_memory: false,
             file_version: None,
@@ -145,10 +142,7 @@ impl Dataset {
             let (planned, source) = (&planned, &source);
             async move { planned.on(base, source)?.join(source).await?.stage(true).await?.commit().await }
         };
-        let &MergeOptions { conflict_retries, retry_timeout, .. } = options;
-        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.retry(options.retries, attempt).await
     }
 
     /// Writes the files of [`Self::merge_insert`] and gives the transaction that would commit them on this version.

@@ -14,12 +14,13 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
+use pennon_core::lengths::to_u64;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, Result, RowAddress};
 
 use super::found::MatchedRows;
 use super::sides::column;
-use super::source::{MergeSource, Numbered, to_u64};
+use super::source::{MergeSource, Numbered};
 use crate::batches::{interleave_batches, most_row_bytes, row_bytes, rows_within};
 use crate::ops::spill::{Spilled, Writer};
 use crate::write::members::complete;

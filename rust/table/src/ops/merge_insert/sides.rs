@@ -8,12 +8,13 @@ use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use futures::TryStreamExt;
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 use tokio::runtime::Handle;
 
 use super::keys::Encoder;
 use super::plan::MergePlan;
-use super::source::{MergeSource, to_u64};
+use super::source::MergeSource;
 use crate::expr::Expression;
 use crate::scan::{BatchStream, Filter, IndexMatches, JsonHandling, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 
 use crate::json;
@@ -122,8 +123,4 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> u64 {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
     };
     batch.columns().iter().map(|array| to_u64(column(array.as_ref()))).sum()
-}
-
-pub(super) fn to_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

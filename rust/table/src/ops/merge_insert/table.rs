@@ -7,10 +7,10 @@
 //!
 //! Rows of one slot are a list, the last row first.
 
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 
 use super::keys::Keys;
-use super::source::to_u64;
 
 /// Rows by key.
 pub(super) struct Table {

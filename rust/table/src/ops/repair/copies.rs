@@ -33,9 +33,9 @@ impl TableCopy {
         self.0.root()
     }
 
-    /// The same file of the copy, if it is there, is as it was written and has the stated size. A seal that the damaged table
-    /// has of the file counts as well. Names of files are never used again, except those of manifests: what is left of a
-    /// damaged one must have the name of the transaction.
+    /// The same file of the copy, if it is there, is as it was written and has the stated size. A seal that the damaged
+    /// table has of the file counts as well. Names of files are never used again, except those of manifests: what is
+    /// left of a damaged one must have the name of the transaction.
     pub(super) async fn find(
         &self,
         damaged: &Store,

@@ -17,7 +17,8 @@ use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
 
 /// A deletion file, if all that says what it had says the same: versions before or after with as many deleted rows, since
-/// rows of a fragment that are deleted stay deleted until a restore, and the transaction of the version that it was made for.
+/// rows of a fragment that are deleted stay deleted until a restore, and the transaction of the version that it was
+/// made for.
 pub(super) async fn rebuild(versions: &[Arc<Snapshot>], path: &str) -> Result<Option<Rebuilt>> {
     let Some((first, fragment, deletion)) = versions.iter().find_map(|found| with_file(found, path)) else {
         return Ok(None);

@@ -13,8 +13,8 @@ use crate::commit;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, TRANSACTIONS, VERSIONS, load};
 
-/// A manifest, from the version before and the transaction whose file it names: what is left of the damaged file has that name.
-/// Its time is that of the damaged file, between those of its neighbors.
+/// A manifest, from the version before and the transaction whose file it names: what is left of the damaged file has
+/// that name. Its time is that of the damaged file, between those of its neighbors.
 pub(super) async fn manifest(snapshot: &Arc<Snapshot>, path: &str) -> Result<Option<Rebuilt>> {
     let (store, session) = (&snapshot.store, snapshot.session());
     let name = path.strip_prefix(VERSIONS).and_then(|name| name.strip_prefix('/')).unwrap_or_default();

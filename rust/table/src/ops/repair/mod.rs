@@ -10,8 +10,8 @@
 //! | files of an index of the newest version | its rows: it is built again |
 //! | a data file of the newest version | rows of damaged pages that an older version has as they were are restored from there; those that are lost are left out of a new version, which names their ids (`rows`) |
 //!
-//! A plan is made from a verification and carried out later, or not. Files that are replaced are kept below `_damaged/<uuid>`;
-//! nothing is removed. What older versions refer to and no copy has stays damaged, and is reported.
+//! A plan is made from a verification and carried out later, or not. Files that are replaced are kept below
+//! `_damaged/<uuid>`; nothing is removed. What older versions refer to and no copy has stays damaged, and is reported.
 
 mod copies;
 mod deletions;

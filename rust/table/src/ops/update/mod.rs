@@ -25,7 +25,6 @@ mod in_place;
 mod parts;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
@@ -42,7 +41,7 @@ use self::choose::Cost;
 pub use self::fragment::UpdatedFragment;
 use self::given::Given;
 pub(crate) use self::parts::check_assignments;
-use super::FindRows;
+use super::{ConflictRetries, FindRows};
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::session::CreateOptions;
@@ -52,23 +51,15 @@ use crate::write::moved::{self, Moves, Staged};
 use crate::write::{BatchReader, WriteOptions, deletions};
 
 /// How an update is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpdateOptions {
-    /// Retries on the newest version after retryable conflicts.
-    pub conflict_retries: u32,
-    /// No retry starts after this time.
-    pub retry_timeout: Duration,
+    /// What follows on conflicts with other writers.
+    pub retries: ConflictRetries,
     /// Version of the new data files with values; `None`: the table's.
     pub file_version: Option<FileVersion>,
     /// What is rewritten. `None`: columns if more than half of the rows of the fragments with a match match and rows
     /// would take at least twice the bytes, else rows.
     pub mode: Option<UpdateMode>,
-}
-
-impl Default for UpdateOptions {
-    fn default() -> Self {
-        Self { conflict_retries: 10, retry_timeout: Duration::from_secs(30), file_version: None, mode: None }
-    }
 }
 
 /// What an update did.
@@ -102,10 +93,7 @@ impl Dataset {
             let rows = base.matching_rows(predicate.unwrap_or("true"), None).await?;
             base.change_rows(assignments, rows, options).await
         };
-        let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
-        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.retry(options.retries, attempt).await
     }
 
     /// [`Self::update`] of rows that are found in some other way; deleted ones are left out.
@@ -124,10 +112,7 @@ impl Dataset {
             let rows = deletions::merge(base.snapshot(), rows).await?.affected;
             base.change_rows(assignments, rows, options).await
         };
-        let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
-        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.retry(options.retries, attempt).await
     }
 
     /// Gives columns of the rows with some ids new values and moves to the new version.
@@ -147,10 +132,7 @@ impl Dataset {
                 base.change_rows(assignments, rows, options).await
             }
         };
-        let UpdateOptions { conflict_retries, retry_timeout, .. } = options;
-        let (snapshot, result) = super::retrying(self, conflict_retries, retry_timeout, attempt).await?;
-        self.move_to(snapshot);
-        Ok(result)
+        self.retry(options.retries, attempt).await
     }
 
     async fn rows_with_ids(&self, given: Arc<Given>) -> Result<RowsByFragment> {

@@ -129,7 +129,7 @@ pub(crate) async fn check(file: &StoredFile, pace: Pace) -> Result<Checked> {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             checked.findings.push(finding(&error.to_string()))
         }
-        // A file that was removed since the listing is no damage.
+        // A file that was removed since the listing is not damage.
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error),
     }

@@ -27,6 +27,7 @@ mod tests;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::{Error, ErrorKind, FragmentId, Result};
 
@@ -149,8 +150,8 @@ impl Dataset {
             uri: snapshot.store.root().to_owned(),
             version: self.version(),
             versions,
-            fragments: count(snapshot.manifest.fragments.len()),
-            files: count(facts.len()),
+            fragments: to_u64(snapshot.manifest.fragments.len()),
+            files: to_u64(facts.len()),
             findings,
             leftovers: report::leftovers(dispositions, found.has_unreachable_clones),
             without_checksums,
@@ -222,7 +223,7 @@ async fn content(
     let mut findings = judge::version(&snapshot.manifest, indices);
     findings.extend(gather::transaction(snapshot).await?);
     let mut ids = judge::Ids::default();
-    let all = count(snapshot.manifest.fragments.len());
+    let all = to_u64(snapshot.manifest.fragments.len());
     runtime::advance(|counts| counts.of_fragments = Some(all)).await?;
     let mut fragments = snapshot.manifest.fragments.decode_all();
     loop {
@@ -233,12 +234,8 @@ async fn content(
         for (fragment, facts) in chunk.iter().zip(gather::fragments(snapshot, &chunk, broken).await?) {
             findings.extend(judge::fragment(&snapshot.manifest, fragment, &facts, &mut ids));
         }
-        runtime::advance(|counts| counts.fragments += count(chunk.len())).await?;
+        runtime::advance(|counts| counts.fragments += to_u64(chunk.len())).await?;
     }
     let version = snapshot.version();
     Ok(findings.into_iter().map(|finding| finding.within(version)).collect())
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

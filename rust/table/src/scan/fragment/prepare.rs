@@ -49,8 +49,8 @@ pub(crate) fn opens_ahead(snapshot: &Snapshot, fragments: usize) -> bool {
 }
 
 /// Opens the files of some fragments that have these fields; where no file is needed, for want of fields or
-/// in fragments `without_files`, reads the deletion vectors. What cannot be read is an error when it is needed. Blocks on the
-/// store.
+/// in fragments `without_files`, reads the deletion vectors. What cannot be read is an error when it is needed. Blocks
+/// on the store.
 pub(crate) fn open_ahead(
     snapshot: &Arc<Snapshot>,
     fields: &[Field],

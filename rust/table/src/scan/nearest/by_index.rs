@@ -205,8 +205,8 @@ impl VectorSearch {
         })
     }
 
-    /// As [`Self::nearest`], brief and without the store: by graphs that the session has. `None` where there are none, where some
-    /// of their rows do not count, or where they do not lead to enough rows.
+    /// As [`Self::nearest`], brief and without the store: by graphs that the session has. `None` where there are none,
+    /// where some of their rows do not count, or where they do not lead to enough rows.
     pub(super) fn followed(
         &self,
         snapshot: &Arc<Snapshot>,

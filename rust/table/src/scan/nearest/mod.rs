@@ -191,6 +191,7 @@ impl NearestPlan {
     pub(super) async fn explain(&self) -> Result<String> {
         let search = self.search().await?;
         let by = match self.index_of(&search).await? {
+            None if self.is_without_index().await? => "no rows: no index".to_owned(),
             None => "by the distance of every vector".to_owned(),
             Some((index, covered)) => {
                 let request = self.request(&search, AllowedRows::default(), false);
@@ -223,12 +224,19 @@ impl NearestPlan {
         let Some(index) = index else { return Ok(None) };
         let searched = self.candidates.fragments.iter().filter(|rows| !rows.is_part);
         let covered = &index.covered & searched.map(|rows| rows.id.0).collect::<RoaringBitmap>();
-        Ok((!covered.is_empty()).then(|| (Arc::new(index), covered)))
+        Ok((self.only_indexed || !covered.is_empty()).then(|| (Arc::new(index), covered)))
     }
 
     /// Whether fragments are searched that an index does not cover; one may be given twice.
     fn has_others(&self, covered: &RoaringBitmap) -> bool {
         self.candidates.fragments.iter().any(|rows| !covered.contains(rows.id.0))
+    }
+
+    /// Whether only what an index covers is searched, and there is none. One that cannot be used is one: its rows are
+    /// compared.
+    async fn is_without_index(&self) -> Result<bool> {
+        let is_indexed = async || Ok(!vector_entries(&self.snapshot, &self.nearest.column).await?.is_empty());
+        Ok(self.only_indexed && !(self.nearest.use_index && is_indexed().await?))
     }
 
     /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
@@ -378,6 +386,7 @@ impl NearestPlan {
         let search = self.search().await?;
         let (found, ()) = join(self.by_index(&search, with_columns), self.open_ahead()).await;
         let (of_index, others, ahead) = match found? {
+            None if self.is_without_index().await? => (None, None, None),
             None => (None, Some(Arc::clone(&self.candidates)), None),
             Some(Indexed { rows, covered, has_others, ahead }) => {
                 (Some(rows), has_others.then(|| Arc::new(self.candidates.without(&covered))), ahead)
@@ -400,26 +409,31 @@ impl NearestPlan {
     }
 }
 
-/// The metric of the first index over a column of vectors.
-///
-/// Errors: `Unsupported` if the index does not say.
-async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
+/// The entries of indices over a column of vectors.
+async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexParts>> {
     let field = snapshot.manifest.schema.field_by_path(column).map(|field| field.id);
+    let mut found = Vec::new();
     for entry in snapshot.indices().await?.iter() {
         if entry.fields.len() != 1 || entry.fields.first().copied() != field {
             continue;
         }
         let parts = IndexParts::of(entry)?;
-        let details = parts.details.filter(|(url, _)| url.ends_with("VectorIndexDetails"));
-        let Some((_, details)) = details else { continue };
-        let metric = metric_number(&details)?.and_then(Metric::numbered);
-        let unknown = || {
-            let name = &parts.name;
-            Error::unsupported(format!(
-                "the index {name} does not say by which metric it was built: give one"
-            ))
-        };
-        return metric.map(Some).ok_or_else(unknown);
+        if parts.details.as_ref().is_some_and(|(url, _)| url.ends_with("VectorIndexDetails")) {
+            found.push(parts);
+        }
     }
-    Ok(None)
+    Ok(found)
+}
+
+/// The metric of the first index over a column of vectors.
+///
+/// Errors: `Unsupported` if the index does not say.
+async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
+    let entries = vector_entries(snapshot, column).await?;
+    let Some(IndexParts { name, details: Some((_, details)), .. }) = entries.first() else { return Ok(None) };
+    let metric = metric_number(details)?.and_then(Metric::numbered);
+    let unknown = || {
+        Error::unsupported(format!("the index {name} does not say by which metric it was built: give one"))
+    };
+    metric.map(Some).ok_or_else(unknown)
 }

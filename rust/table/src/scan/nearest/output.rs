@@ -18,7 +18,7 @@ use crate::scan::plan::{bytes_per_row, reads_together};
 use crate::scan::projection::{Input, Output, ValueForm, resolve, visible_schema};
 use crate::scan::system_columns::System;
 use crate::scan::units::to_u64;
-use crate::scan::{Filter, Projection, ScanOptions, TakeOptions, TakeRows, duplicate_column, take};
+use crate::scan::{Filter, Projection, ScanOptions, TakeOptions, TakeRows, check_unique, take};
 use crate::versions::snapshot::Snapshot;
 
 /// A row of the result.
@@ -115,11 +115,7 @@ impl NearestOutput {
                 named.push(column.unwrap_or_else(|| (name.clone(), Column::Taken(name))));
             }
         }
-        for (at, (name, _)) in named.iter().enumerate() {
-            if named.iter().take(at).any(|(known, _)| known == name) {
-                return Err(duplicate_column(name));
-            }
-        }
+        check_unique(named.iter().map(|(name, _)| name.as_str()))?;
         let taken = TakeOptions {
             columns: Some(taken),
             with_row_id: options.with_row_id,

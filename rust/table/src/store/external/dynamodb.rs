@@ -25,9 +25,10 @@ use tokio::sync::OnceCell;
 
 use super::{Entry, ManifestStore};
 use crate::runtime;
+use crate::store::options::DYNAMODB_ENDPOINT;
+use crate::store::secrets::check_endpoint;
 use crate::store::{StorageOptions, options};
 
-const ENDPOINT: &str = "dynamodb_endpoint";
 const COMMITTER: &str = "pennon";
 /// Attempts of a request that was throttled or not answered.
 const ATTEMPTS: u32 = 6;
@@ -56,16 +57,23 @@ impl DynamoDb {
     pub(super) fn new(root: &str, name: String, options: &StorageOptions) -> Result<Self> {
         let options = options::with_environment(options);
         let invalid = |e: object_store::Error| Error::invalid_input(format!("{root}: {e}"));
-        let known = options.iter().filter_map(|(key, value)| Some((key.parse().ok()?, value.clone())));
-        let builder = known
-            .fold(AmazonS3Builder::new().with_url(root), |builder, (key, value): (AmazonS3ConfigKey, _)| {
+        let known: Vec<(AmazonS3ConfigKey, String)> =
+            options.iter().filter_map(|(key, value)| Some((key.parse().ok()?, value.clone()))).collect();
+        let of_client = known.iter().filter_map(|(key, value)| match key {
+            AmazonS3ConfigKey::Client(key) => Some((*key, value.clone())),
+            _ => None,
+        });
+        let http = of_client.fold(ClientOptions::new(), |http, (key, value)| http.with_config(key, value));
+        let builder =
+            known.into_iter().fold(AmazonS3Builder::new().with_url(root), |builder, (key, value)| {
                 builder.with_config(key, value)
             });
         let region =
             builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
-        let endpoint = options.get(ENDPOINT).cloned();
+        let endpoint = options.get(DYNAMODB_ENDPOINT).cloned();
         let endpoint = endpoint.unwrap_or_else(|| format!("https://dynamodb.{region}.amazonaws.com"));
-        let http = ClientOptions::new().with_allow_http(endpoint.starts_with("http://"));
+        check_endpoint(DYNAMODB_ENDPOINT, &endpoint)?;
+        let http = if endpoint.starts_with("http://") { http.with_allow_http(true) } else { http };
         let client = ReqwestConnector::default().connect(&http).map_err(invalid)?;
         let bucket = builder.build().map_err(invalid)?;
         Ok(Self { name, endpoint, region, bucket, client, checked: OnceCell::new() })
@@ -129,7 +137,9 @@ impl DynamoDb {
                     }
                     let message = text(&answer, "message").or(text(&answer, "Message")).unwrap_or_default();
                     let why = format!("{status} {kind} {message}");
-                    let throttled = kind.contains("Throttling") || kind.contains("ThroughputExceeded");
+                    let throttled = ["Throttling", "ThroughputExceeded", "RequestLimitExceeded"]
+                        .iter()
+                        .any(|sign| kind.contains(sign));
                     if status < 500 && !throttled {
                         return Err(failed(why));
                     }

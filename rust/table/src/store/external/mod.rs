@@ -52,7 +52,7 @@ pub(crate) trait ManifestStore: Debug + Send + Sync {
     /// Puts an entry unless its version has one; `false` if it has.
     async fn put_if_absent(&self, table: &str, entry: &Entry) -> Result<bool>;
 
-    /// Replaces the entry of a version that has one.
+    /// Replaces the entry of a version. Errors: `Store` if it has none.
     async fn put_if_exists(&self, table: &str, entry: &Entry) -> Result<()>;
 
     /// Removes the entry of a version; one that is not there is no error.

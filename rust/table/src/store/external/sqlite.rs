@@ -58,7 +58,7 @@ impl File {
     fn run<T>(&self, create: bool, call: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         // A connection is never left in a transaction, so one that a panic interrupted is as good as any.
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        // A file that was removed or replaced must not be written through the old handle.
+        // A file that was removed must not be written through the old handle.
         if !self.path.exists() {
             *kept = None;
         }
@@ -157,13 +157,19 @@ impl ManifestStore for Sqlite {
         let (table, new) = (table.to_owned(), new.clone());
         let (version, size) = (integer(new.version.0)?, new.size.map(integer).transpose()?);
         let update = "UPDATE manifests SET path = ?, size = ?, e_tag = ? WHERE base_uri = ? AND version = ?";
-        self.run(false, move |connection| {
+        let replaced = self.run(false, move |connection| {
             if !has_entries(connection)? {
-                return Ok(());
+                return Ok(0);
             }
-            connection.execute(update, params![new.path, size, new.e_tag, table, version]).map(drop)
-        })
-        .await
+            connection.execute(update, params![new.path, size, new.e_tag, table, version])
+        });
+        if replaced.await? == 0 {
+            let path = self.file.path.display();
+            return Err(Error::store(format!(
+                "manifest store {path}: there is no entry of version {version}"
+            )));
+        }
+        Ok(())
     }
 
     async fn remove(&self, table: &str, version: Version) -> Result<()> {
@@ -196,7 +202,7 @@ impl ManifestStore for Sqlite {
     }
 }
 
-/// Whether the file has the table of entries: not before the first version, and not if it is no manifest store.
+/// Whether the file has the table of entries: not before the first version, and not if it is not a manifest store.
 fn has_entries(connection: &Connection) -> rusqlite::Result<bool> {
     let query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'manifests'";
     connection.query_row(query, [], |_| Ok(())).optional().map(|found| found.is_some())

@@ -44,8 +44,8 @@ impl CrashCounts {
     }
 }
 
-/// Runs a program below a directory of the local disk, then looks at what crashes during its last step leave: whether that is
-/// what commits of the `promised` durability leave.
+/// Runs a program below a directory of the local disk, then looks at what crashes during its last step leave: whether
+/// that is what commits of the `promised` durability leave.
 pub(super) async fn on_disk(
     root: &Path,
     program: &[Step],

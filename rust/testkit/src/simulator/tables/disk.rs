@@ -10,9 +10,9 @@
 //! | torn | everything, but of one file that was not synced only half, zeros, or the new half and the old one |
 //! | shuffled | any of the changes of names, and of each file the old content, the new one, or one that is torn |
 //!
-//! These are some of the states that POSIX allows: a name is safe when its directory was synced, a content when its file was, in
-//! whichever order they were made. Single changes are left out for the last [`BY_THEMSELVES`], shuffled states are
-//! [`SHUFFLED`] of each moment. A journal of the file system allows less.
+//! These are some of the states that POSIX allows: a name is safe when its directory was synced, a content when its
+//! file was, in whichever order they were made. Single changes are left out for the last [`BY_THEMSELVES`], shuffled
+//! states are [`SHUFFLED`] of each moment. A journal of the file system allows less.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

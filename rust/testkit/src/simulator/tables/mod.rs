@@ -10,9 +10,9 @@
 //! | `store` | a store that can be cut off in the midst of a verb, as when the process is killed |
 //!
 //! A verb may be called on a handle whose version is no longer the newest, so that it is rebased, tried again or refused.
-//! It may be cut off after one of its first changes of the store: its version is there or not, whole, and everything before it.
-//! Programs are plain data: any part of one is one, and of a program that fails the shortest part that fails like it is
-//! reported.
+//! It may be cut off after one of its first changes of the store: its version is there or not, whole, and everything
+//! before it. Programs are plain data: any part of one is one, and of a program that fails the shortest part that fails
+//! like it is reported.
 
 mod check;
 mod crashes;

@@ -13,7 +13,7 @@ use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::ops::index::{IndexCare, IndexKind, IndexParameters, NewIndex};
 use pennon_table::{
-    BatchReader, CommitOptions, Dataset, DeleteOptions, MergeClauses, MergeOptions, MergeWriteMode,
+    BatchReader, CommitOptions, ConflictRetries, Dataset, MergeClauses, MergeOptions, MergeWriteMode,
     NewColumns, StorageOptions, Target, UpdateOptions, VersionRef, WhenMatched, WhenUnmatchedTarget,
     WriteMode, WriteOptions,
 };
@@ -211,7 +211,7 @@ async fn delete(world: &mut World, at: usize, step: &Step) -> Result<(), String>
     let sql = predicate.sql();
     world
         .call(at, step, &Effect::Delete(predicate), Versions::One, async |table: &mut Dataset| {
-            table.delete(&sql, DeleteOptions::default()).await.map(drop)
+            table.delete(&sql, ConflictRetries::default()).await.map(drop)
         })
         .await
 }

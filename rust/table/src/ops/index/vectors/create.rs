@@ -27,9 +27,9 @@ use crate::write::staged::StagedFile;
 impl Dataset {
     /// Makes an index over vectors and moves to the version that has it.
     ///
-    /// Errors: `NotFound` for an unknown column; `SchemaMismatch` for a column without vectors; `InvalidInput` for parameters
-    /// that do not fit; `AlreadyExists` for a name or a uuid that is taken; those of reading and writing. The table is as
-    /// before then, and the files of the attempt are removed.
+    /// Errors: `NotFound` for an unknown column; `SchemaMismatch` for a column without vectors; `InvalidInput` for
+    /// parameters that do not fit; `AlreadyExists` for a name or a uuid that is taken; those of reading and writing.
+    /// The table is as before then, and the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn create_vector_index(&mut self, new: NewVectorIndex) -> Result<()> {
         let (field, name, replaced) = self.check_new_vectors(&new).await?;
