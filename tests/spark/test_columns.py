@@ -244,7 +244,7 @@ def test_a_checkpoint_of_what_is_committed_and_of_files_that_are_gone(
     with pytest.raises(pennon.InvalidInputError, match="has the format 'another'"):
         table.addColumns({"c": "id"}, checkpoint=path)
     path.write_text("[]")
-    with pytest.raises(pennon.InvalidInputError, match="is no checkpoint"):
+    with pytest.raises(pennon.InvalidInputError, match="is not a checkpoint"):
         table.addColumns({"c": "id"}, checkpoint=path)
 
 

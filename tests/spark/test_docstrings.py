@@ -22,8 +22,8 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 def modules() -> list[str]:
     """All modules of the package."""
-    inner = [f"pyspark_pennon.{module.name}" for module in pkgutil.iter_modules(pyspark_pennon.__path__)]
-    return ["pyspark_pennon", *inner]
+    inner = pkgutil.walk_packages(pyspark_pennon.__path__, "pyspark_pennon.")
+    return ["pyspark_pennon", *(module.name for module in inner)]
 
 
 def examples() -> Iterator[doctest.DocTest]:
