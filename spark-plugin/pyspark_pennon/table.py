@@ -23,6 +23,7 @@ from pyspark_pennon.options.source import session_storage_options
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.references import ReferenceMethods
 from pyspark_pennon.row_changes import delete_rows, take_rows, update_rows, update_rows_where
+from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.tasks.orphans import orphans_named
 
 if TYPE_CHECKING:
@@ -326,6 +327,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         ------
         pyspark.errors.AnalysisException
             The condition is not valid.
+        pennon.UnsupportedError
+            The condition is nested too deeply for Spark.
         pennon.CommitConflictError
             Another writer changed matching rows during each of ten attempts, or overwrote or restored the table:
             then it is not tried again.
@@ -341,7 +344,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.delete().first()["num_deleted_rows"]
         2
         """
-        with orphans_named(self._uri):
+        with orphans_named(self._uri), failures_named():
             return delete_rows(self._target(), condition)
 
     def update(
@@ -374,6 +377,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
             aggregate, a window, `explode`). `SchemaMismatchError`: a value does not fit.
         pyspark.errors.AnalysisException
             The condition or a value is not valid.
+        pennon.UnsupportedError
+            The condition or a value is nested too deeply for Spark.
         pennon.CommitConflictError
             Another writer changed matching rows during each of ten attempts, or overwrote or restored the table:
             then it is not tried again.
@@ -394,7 +399,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition
-        with orphans_named(self._uri):
+        with orphans_named(self._uri), failures_named():
             return update_rows_where(self._target(), condition, set or {})  # type: ignore[arg-type]
 
     updateExpr = update  # noqa: N815 - Delta's name for text values

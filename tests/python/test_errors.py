@@ -39,6 +39,7 @@ ELSEWISE = {
     ("pyspark_pennon/__init__.py", "AttributeError"): "Python demands it of __getattr__",
     ("pyspark_pennon/tasks/executor.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/tasks/executor.py", "value"): "one of pennon's that was caught",
+    ("pyspark_pennon/tasks/failed_jobs.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/tasks/failed_jobs.py", "first"): "Spark's own, of which it raised several at once",
     ("pyspark_pennon/merge/builder.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/optimize.py", "conflict"): "one of pennon's that was caught",

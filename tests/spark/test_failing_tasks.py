@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import NumberFormatException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, optimize, row_changes, write
+from pyspark_pennon import LanceTable, optimize, read, row_changes, write
 from pyspark_pennon.merge import attempt as merge_attempt
 from pyspark_pennon.tasks import executor
 from pyspark_pennon.writes import tasks as write_tasks
@@ -137,7 +139,7 @@ def ended(spark: SparkSession, table: LanceTable, verb: str, value: Any) -> None
 
 
 @pytest.mark.parametrize("verb", ["update", "merge", "write"])
-def test_a_worker_that_ends(spark: SparkSession, table: LanceTable, verb: str) -> None:
+def test_a_worker_that_ends(spark: SparkSession, table: LanceTable, uri: str, verb: str) -> None:
     value = fn.udf(lambda _at: os._exit(3), "long")("id")
     with pytest.raises(pennon.PennonError, match="A Python worker of a task ended without an answer") as caught:
         ended(spark, table, verb, value)
@@ -172,7 +174,7 @@ def test_stages_that_fail_at_once(
 
 
 @pytest.mark.parametrize("verb", ["update", "merge", "write"])
-def test_a_job_that_is_cancelled(spark: SparkSession, table: LanceTable, verb: str) -> None:
+def test_a_job_that_is_cancelled(spark: SparkSession, table: LanceTable, uri: str, verb: str) -> None:
     def slow(at: int) -> int:
         import time
 
@@ -198,3 +200,18 @@ def test_a_job_that_is_cancelled(spark: SparkSession, table: LanceTable, verb: s
     assert str(caught.value).endswith(" cancelled as part of cancellation of all jobs")
     assert isinstance(caught.value.__cause__, Py4JJavaError)
     assert pennon.dataset(table.uri).version == 1
+
+
+def test_conditions_too_deep_for_spark(spark: SparkSession, table: LanceTable, uri: str) -> None:
+    deep = reduce(or_, [fn.col("id") == at for at in range(2500)])
+    source = spark.range(5).withColumnRenamed("id", "key")
+    verbs: list[Callable[[], Any]] = [
+        lambda: read(spark, uri, where=deep),
+        lambda: table.delete(deep),
+        lambda: table.update(deep, {"n": "1"}),
+        lambda: table.merge(source, (fn.col("id") == fn.col("key")) & deep).whenMatchedDelete().execute(),
+    ]
+    for verb in verbs:
+        with pytest.raises(pennon.UnsupportedError, match=r"nested too deeply for Spark, .* Use isin\(\)"):
+            verb()
+    assert table.version == 1

@@ -391,6 +391,11 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ({"with_row_ids": "true"}, "did you mean 'with_row_id'"),
         ({"filter": "id > 3"}, "the option is called 'filter_sql'"),
         ({"versionAsOf": "1"}, "the option is called 'version'"),
+        (
+            {"verison": "1"},
+            "with_row_versions, storage.<key>; those of a stream: columns, readChangeFeed, starting",
+        ),
+        ({"startingVersoin": "1"}, "in a read; did you mean 'startingVersion'"),
         ({"mergeSchema": "true"}, "belongs to a write, not to a read"),
         ({"version": "1", "timestamp": "2024-01-01"}, "together with a version"),
         ({"tag": "two", "branch": "dev"}, "tag 'two' and branch 'dev' were both given"),
@@ -429,6 +434,7 @@ def test_bad_arguments(spark: SparkSession, table: pennon.LanceDataset) -> None:
         ({"filter_sql": "id >"}, "parsing"),
         ({"version": 99}, "not found"),
         ({"branch": "nowhere"}, "nowhere"),
+        ({"storage_options": 5}, "must be a dict of strings, found int"),
     ]:
         with pytest.raises(ValueError, match=message):
             read(spark, table.uri, **arguments)

@@ -9,7 +9,7 @@ from typing import Any
 import lance
 import pennon
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark_pennon import LanceTable
@@ -236,3 +236,37 @@ def test_what_a_sink_refuses(spark: SparkSession, source: pennon.LanceDataset, t
     with pytest.raises(StreamingQueryException, match="Unknown Pennon option 'max_rows'"):
         into(stream(spark, source.uri), target, max_rows="1")
     assert pennon.dataset(str(target)).version == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ignoreChanges": "true"}, "with 'skipChangeCommits', and shows what they did with 'readChangeFeed'"),
+        ({"ignoreDeletes": "true", "startingVersion": "1"}, "passes over versions that update or delete rows"),
+        ({"maxFilesPerTrigger": "1"}, "limited by 'maxVersionsPerTrigger' or 'maxRowsPerTrigger'"),
+        ({"maxBytesPerTrigger": "1g", "readChangeFeed": "true"}, "limited by 'maxVersionsPerTrigger'"),
+        ({"failOnDataLoss": "false"}, "a stream always ends with an error when a version that it did not read"),
+        (
+            {"skipChangeCommit": "true"},
+            "did you mean 'skipChangeCommits'.*; those of a stream: .*skipChangeCommits",
+        ),
+        ({"endingVersion": "1"}, "A stream has no end and no net form: leave out 'endingVersion' there"),
+        ({"netChanges": "true", "readChangeFeed": "true"}, "leave out 'netChanges' there"),
+    ],
+)
+def test_options_that_a_stream_does_not_have(
+    spark: SparkSession, source: pennon.LanceDataset, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(AnalysisException, match=message):
+        stream(spark, source.uri, **options)
+
+
+@pytest.mark.parametrize("end", [{"endingVersion": "1"}, {"netChanges": "true"}])
+def test_streams_have_no_end(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, end: dict[str, str]
+) -> None:
+    frame = stream(spark, source.uri, readChangeFeed="true", startingVersion="1", **end)
+    with pytest.raises(StreamingQueryException, match="in a stream: a stream has no end and no net form"):
+        into(frame, tmp_path / "target")
+    with pytest.raises(AnalysisException, match="in a change feed: it belongs to a stream, which has no end"):
+        stream(spark, source.uri, readChangeFeed="true", startingVersion="1", maxRowsPerTrigger="1", **end)

@@ -98,6 +98,58 @@ def test_a_second_table_is_kept_in_step(spark: SparkSession, source: pennon.Lanc
     assert pennon.dataset(str(target)).version == version + 1
 
 
+def test_columns_that_the_first_table_gets(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+) -> None:
+    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+
+    def step(*, merge_schema: bool = True) -> int:
+        feed = stream(spark, source.uri, readChangeFeed=True)
+        through(feed, apply_changes(str(target), "id", merge_schema=merge_schema), checkpoint)
+        return pennon.dataset(str(target)).version
+
+    version = step()
+    source.add_columns({"half": "id / 2.0"})
+    source.delete("id = 3")
+    with pytest.raises(StreamingQueryException) as caught:
+        step(merge_schema=False)
+    found = typed_error(caught.value)
+    assert type(found) is pennon.InvalidInputError
+    assert str(found) == (
+        f"The batch has the column 'half', which {target} lacks: set merge_schema to add it, or leave it out of "
+        "the stream"
+    )
+    # Rows and column are one commit; the batch runs again after a crash, and makes none.
+    assert step() == version + 1
+    assert content(target) == content(source.uri)
+    forget(checkpoint)
+    assert step(merge_schema=False) == version + 1
+    # A column for the rows to come, and one for the nulls of a batch that only deletes.
+    source.add_columns(pa.schema([("note", pa.string())]))
+    source.insert({"id": [30], "name": ["new"], "at": [1], "half": [15.0], "note": ["x"]})
+    source.update({"note": "'y'", "id": "40"}, "id = 4")
+    assert step() == version + 2
+    assert content(target) == content(source.uri)
+    source.add_columns(pa.schema([("last", pa.int32())]))
+    source.delete("id = 5")
+    assert step() == version + 3
+    assert content(target) == content(source.uri)
+    assert pennon.verify(str(target)).findings == []
+
+
+def test_columns_of_later_batches(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+    upsert = upsert_batches(str(target), "id", order_by="at", merge_schema=True)
+    through(stream(spark, source.uri), upsert, checkpoint)
+    source.add_columns(pa.schema([("note", pa.string())]))
+    source.insert({"id": [1, 1, 20], "name": list("abc"), "at": [1, 2, 1], "note": list("xyz")})
+    with pytest.raises(StreamingQueryException, match=r"'note', which .* lacks: set merge_schema"):
+        through(stream(spark, source.uri), upsert_batches(str(target), "id", order_by="at"), checkpoint)
+    through(stream(spark, source.uri), upsert, checkpoint)
+    found = {row["id"]: (row["name"], row["note"]) for row in content(target)}
+    assert (found[1], found[20], found[2], len(found)) == (("b", "y"), ("c", "z"), ("n2", None), 11)
+
+
 def test_rows_keep_their_ids_in_upserts(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
     target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
     pennon.write_dataset(source.to_table().slice(0, 3), str(target))

@@ -172,8 +172,7 @@ def window(table: Any, options: FeedOptions) -> tuple[int, int]:
         There is no start, an end lies before its start, a version does not exist or was vacuumed.
     """
     newest = int(table.version)
-    if options.starting_version is None and options.starting_timestamp is None:
-        raise invalid("A change feed needs a start: give the option startingVersion or startingTimestamp")
+    options.check_start()
     start = start_version(table, options)
     if start > newest:
         raise invalid(f"The feed of {options.uri} starts at version {start}, but the newest version is {newest}")

@@ -322,6 +322,8 @@ class MergeBuilder:
             A value that a clause gives a row, or the type of one, does not fit the column.
         pyspark.errors.AnalysisException
             A condition or value is not valid.
+        pennon.UnsupportedError
+            A condition or value is nested too deeply for Spark.
         pennon.CommitConflictError
             Other writers changed matched rows, or inserted the same keys, during each of ten attempts, or one
             overwrote or restored the table: then it is not tried again.
@@ -392,7 +394,12 @@ class MergeBuilder:
         if self._batch is not None and self._batch.is_committed(table):
             _log.info("%s is in %s already", self._batch, target.uri)
             return target.metrics()
-        new = self._new_fields(table.schema) if self._evolves else []
+        new = self._new_fields(table.schema) if self._evolves or self._batch is not None else []
+        if new and not self._evolves:
+            raise invalid(
+                f"The batch has the column '{new[0].name}', which {target.uri} lacks: set merge_schema to add it, "
+                "or leave it out of the stream"
+            )
         clauses = self._completed(source, pa.schema([*table.schema, *new]))
         return MergeAttempt(target, source, table, self._condition, clauses, self._batch, new).run(found)
 

@@ -19,7 +19,7 @@ As in a read, underscores and capitals in names do not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark_pennon.errors import invalid
@@ -36,6 +36,23 @@ _ROW_ID = "with_row_id"
 # Delta's older spelling.
 _ALIASES = {"readchangedata": "readChangeFeed"}
 _SWITCHES = {"readchangefeed", "readchangedata"}
+
+STREAM_NAMES = (*_COMMON, *_FEED, *_STREAM, _ROW_ID)
+"""Options of a stream."""
+
+_LIMITS = "a batch of a stream is limited by 'maxVersionsPerTrigger' or 'maxRowsPerTrigger'"
+_CHANGES = (
+    "a stream passes over versions that update or delete rows with 'skipChangeCommits', and shows what they did "
+    "with 'readChangeFeed'"
+)
+OF_DELTA = {
+    "ignorechanges": _CHANGES,
+    "ignoredeletes": _CHANGES,
+    "maxfilespertrigger": _LIMITS,
+    "maxbytespertrigger": _LIMITS,
+    "failondataloss": "a stream always ends with an error when a version that it did not read was vacuumed",
+}
+"""Delta's options of a stream under other names, without underscores."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,7 @@ class FeedOptions:
         own = {True: (*_STREAM, _ROW_ID), False: _BATCH, None: (*_BATCH, *_STREAM, _ROW_ID)}[stream]
         action = {True: "stream", False: "change feed", None: "change feed or stream"}[stream]
         known = (*_COMMON, *_FEED, *own)
-        values = OptionValues(options, known, action, aliases=_ALIASES, elsewhere=_of_reads)
+        values = OptionValues(options, known, action, aliases=_ALIASES, elsewhere=_elsewhere(action))
         get = values.get
         parsed = cls(
             uri=values.uri(),
@@ -89,6 +106,21 @@ class FeedOptions:
         )
         parsed.check()
         return parsed
+
+    def check_start(self) -> None:
+        """Raises an error for a feed without a start."""
+        if self.starting_version is not None or self.starting_timestamp is not None:
+            return
+        given = {
+            "endingVersion": self.ending_version,
+            "endingTimestamp": self.ending_timestamp,
+            "netChanges": self.net or None,
+        }
+        ends = [f"'{name}'" for name, value in given.items() if value is not None]
+        of_streams = f". A stream has no end and no net form: leave out {' and '.join(ends)} there" if ends else ""
+        raise invalid(
+            f"A change feed needs a start: give the option startingVersion or startingTimestamp{of_streams}"
+        )
 
     def check(self) -> None:
         """Raises an error for options that contradict each other."""
@@ -139,14 +171,24 @@ def read_options(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if bare(name) not in _SWITCHES}
 
 
-def _of_reads(name: str) -> str | None:
-    """What to say of options that name a version of a read otherwise than by its number or time."""
-    if bare(name) not in ("branch", "tag"):
-        return None
-    return (
-        f"Pennon option '{name}' belongs to a read of rows: read a branch's feed by its location, and name the "
-        "versions where a feed starts and ends by number or time; LanceTable.branches() and tags() have these"
-    )
+def _elsewhere(action: str) -> Callable[[str], str | None]:
+    """What to say of options of a read, of Delta, and of the other of a feed and a stream."""
+
+    def say(name: str) -> str | None:
+        if bare(name) in ("branch", "tag"):
+            return (
+                f"Pennon option '{name}' belongs to a read of rows: read a branch's feed by its location, and name "
+                "the versions where a feed starts and ends by number or time; LanceTable.branches() and tags() "
+                "have these"
+            )
+        hint = OF_DELTA.get(bare(name))
+        if hint is None and bare(name) in map(bare, _BATCH):
+            hint = "a stream has no end and no net form"
+        if hint is None and bare(name) in map(bare, _STREAM):
+            hint = "it belongs to a stream, which has no end and no net form"
+        return None if hint is None else f"Unknown Pennon option '{name}' in a {action}: {hint}"
+
+    return say
 
 
 def _version_or_latest(text: str) -> int | str:

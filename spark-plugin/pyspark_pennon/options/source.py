@@ -35,7 +35,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, wrong_type
+from pyspark_pennon.options.feed import OF_DELTA, STREAM_NAMES
 from pyspark_pennon.options.provider import ProvidedOptions, with_provider
 from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, positive, time_of
 
@@ -56,6 +57,7 @@ _ELSEWHERE = {
     "versionasof": "the option is called 'version'",
     "timestampasof": "the option is called 'timestamp'",
     "paths": "a Pennon table is read by one URI; several were given to load()",
+    **OF_DELTA,
 }
 """What people look for under another name, without underscores."""
 
@@ -120,7 +122,14 @@ class ReadOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Parse Spark's options of a read; `ValueError` names the option at fault."""
-        values = OptionValues(options, sorted(_READ), "read", elsewhere=_belongs(_WRITE, "read", "write"))
+        # `schema()` is not told that it is of a stream.
+        values = OptionValues(
+            options,
+            sorted(_READ),
+            "read",
+            elsewhere=_belongs(_WRITE, "read", "write"),
+            others=("stream", STREAM_NAMES),
+        )
         version: int | None = values.get("version", positive)
         tag: str | None = values.get("tag", str)
         return cls(
@@ -202,6 +211,8 @@ def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None
     """
     if isinstance(given, ProvidedOptions):
         return given
+    if given is not None and not isinstance(given, Mapping):
+        raise wrong_type(f"storage_options must be a dict of strings, found {type(given).__name__}")
     prefix = len(SESSION_PREFIX)
     found = {
         name[prefix:]: str(spark.conf.get(name, "")) for name in _names(spark) if name.startswith(SESSION_PREFIX)

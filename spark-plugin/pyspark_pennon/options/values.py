@@ -44,6 +44,8 @@ class OptionValues:
         Other names of known options, bare.
     elsewhere
         What to say of a name that belongs to something else; None if it does not.
+    others
+        Another action that may have been meant, and the names of its options.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class OptionValues:
         *,
         aliases: Mapping[str, str] | None = None,
         elsewhere: Callable[[str], str | None] | None = None,
+        others: tuple[str, Iterable[str]] | None = None,
     ) -> None:
         names = list(known)
         spellings = {bare(name): name for name in names}
@@ -71,7 +74,7 @@ class OptionValues:
             spelling = spellings.get(bare(name))
             if spelling is None:
                 known_elsewhere = None if elsewhere is None else elsewhere(given)
-                raise invalid(known_elsewhere or _unknown(given, spellings, names, action))
+                raise invalid(known_elsewhere or _unknown(given, spellings, names, action, others))
             self._options[spelling] = value
 
     def get(self, name: str, parse: Callable[[str], T], default: Any = None) -> Any:
@@ -96,12 +99,30 @@ class OptionValues:
         return with_provider(self._storage)
 
 
-def _unknown(name: str, spellings: Mapping[str, str], known: list[str], action: str) -> str:
-    candidates = {**spellings, STORAGE_PREFIX: f"{STORAGE_PREFIX}<key>", bare(PROVIDER_OPTION): PROVIDER_OPTION}
+def _unknown(
+    name: str,
+    spellings: Mapping[str, str],
+    known: list[str],
+    action: str,
+    others: tuple[str, Iterable[str]] | None,
+) -> str:
+    other, names = ("", list[str]()) if others is None else (others[0], list(others[1]))
+    candidates = {
+        **{bare(option): option for option in names},
+        **spellings,
+        STORAGE_PREFIX: f"{STORAGE_PREFIX}<key>",
+        bare(PROVIDER_OPTION): PROVIDER_OPTION,
+    }
     near = difflib.get_close_matches(bare(name), sorted(candidates), n=1, cutoff=0.5)
     hint = f"did you mean '{candidates[near[0]]}'? " if near else ""
-    listed = ", ".join(option for option in known if option != "path")
-    return f"Unknown Pennon option '{name}' in a {action}; {hint}Options are: {listed}, storage.<key>"
+    listed = f"{_listed(known)}, storage.<key>"
+    if names:
+        listed += f"; those of a {other}: {_listed(names)}, storage.<key>"
+    return f"Unknown Pennon option '{name}' in a {action}; {hint}Options are: {listed}"
+
+
+def _listed(options: Iterable[str]) -> str:
+    return ", ".join(option for option in options if option != "path")
 
 
 def boolean(text: str) -> bool:

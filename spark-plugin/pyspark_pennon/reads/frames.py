@@ -18,6 +18,7 @@ from pyspark_pennon import wheel
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.source import DEFAULT_BATCH_SIZE, ReadOptions, one_reference, session_storage_options
 from pyspark_pennon.reads.reader import spark_batches
+from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.types.schema import expected_schema, quoted
 
@@ -93,6 +94,8 @@ def read(
         `filter_sql` is not valid, or a column has a type that Spark does not have.
     pyspark.errors.AnalysisException
         `where` is not valid.
+    pennon.UnsupportedError
+        `where` is nested too deeply for Spark.
 
     Examples
     --------
@@ -131,13 +134,15 @@ def read(
 
     names = wheel.read_columns(table, options)
     everything = replace(options, columns=wheel.readable_columns(table, options))
-    condition = analysed(spark, table, wheel.read_schema(table, everything), where).later()
+    with failures_named():
+        condition = analysed(spark, table, wheel.read_schema(table, everything), where).later()
     if condition.is_exact:
         return table_frame(spark, table, replace(options, filter_sql=condition.with_filter(filter_sql)))
     asked = list(table.schema.names if options.columns is None else options.columns)
     others = (name for name in everything.columns or () if name not in asked and condition.may_need(name))
     narrowed = replace(options, columns=(*asked, *others), filter_sql=condition.with_filter(filter_sql))
-    frame = table_frame(spark, table, narrowed).where(where)
+    with failures_named():
+        frame = table_frame(spark, table, narrowed).where(where)
     return frame if frame.columns == names else frame.select(*(quoted(name) for name in names))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import wheel
@@ -43,6 +44,7 @@ def upsert_batches(
     *,
     order_by: Column | str | None = None,
     update_when: Column | str | None = None,
+    merge_schema: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """A function for `foreachBatch` that inserts rows with new keys, and updates those with known ones.
@@ -59,14 +61,17 @@ def upsert_batches(
     update_when
         When a known row is updated: a condition on `t`, the table, and `s`, the batch, such as
         `"s.changed > t.changed"`. Always by default.
+    merge_schema
+        Add the columns of a batch that the table lacks, null in rows that the batch does not change, in the commit
+        of the batch. If the batch changes nothing, none is added.
     storage_options
         As in [read][pyspark_pennon.read].
 
     Raises
     ------
     pennon.InvalidInputError
-        From the batches: they lack a key, or have columns that the table lacks. No key was given, or one is a
-        column of the system such as `_rowid`. The function was called by no streaming query.
+        From the batches: they lack a key, or have columns that the table lacks, without `merge_schema`. No key was
+        given, or one is a column of the system such as `_rowid`. The function was called by no streaming query.
     pennon.UnsupportedError
         From the batches: the session is one of Spark Connect.
 
@@ -82,18 +87,22 @@ def upsert_batches(
     >>> read(spark, f"{folder}/newest.lance").orderBy("id").collect()
     [Row(id=1, changed=11), Row(id=2, changed=10)]
     """
-    keys = _keys(on)
+    keys, target = _keys(on), _Destination(uri, storage_options, merge_schema)
 
     def upsert(batch: DataFrame, number: int) -> None:
         rows = batch if order_by is None else _newest(batch, keys, [_descending(order_by)])
-        with _started(rows, number, keys, uri, storage_options, list(batch.columns)) as merge:
+        with _started(rows, number, keys, target, list(batch.columns)) as merge:
             merge.whenMatchedUpdateAll(update_when).whenNotMatchedInsertAll().execute()
 
     return upsert
 
 
 def apply_changes(
-    uri: str, on: str | Sequence[str], *, storage_options: Mapping[str, str] | None = None
+    uri: str,
+    on: str | Sequence[str],
+    *,
+    merge_schema: bool = False,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """A function for `foreachBatch` that applies a change feed: a second table is kept in step with the first.
 
@@ -106,14 +115,18 @@ def apply_changes(
         The second table; made with the columns of the feed if there is none.
     on
         The columns that are the key. Row ids are not: each table has its own.
+    merge_schema
+        As in [upsert_batches][pyspark_pennon.upsert_batches]: columns that are added to the first table are added
+        to the second. The stream has them after it is started again.
     storage_options
         As in [read][pyspark_pennon.read].
 
     Raises
     ------
     pennon.InvalidInputError
-        From the batches: they are not of a change feed, or lack a key. No key was given, or one is a column of the
-        system such as `_rowid`. The function was called by no streaming query.
+        From the batches: they are not of a change feed, lack a key, or have columns that the table lacks, without
+        `merge_schema`. No key was given, or one is a column of the system such as `_rowid`. The function was called
+        by no streaming query.
     pennon.UnsupportedError
         From the batches: the session is one of Spark Connect.
 
@@ -129,8 +142,18 @@ def apply_changes(
     >>> writer.start().awaitTermination()
     >>> read(spark, f"{folder}/second.lance").orderBy("id").collect()
     [Row(id=0), Row(id=2)]
+
+    A column that the first table gets is in the stream, and in the second table, after a restart.
+
+    >>> added = LanceTable.forPath(spark, f"{folder}/first.lance").addColumns({"half": "id / 2"})
+    >>> feed = spark.readStream.format("pennon").option("readChangeFeed", True).load(f"{folder}/first.lance")
+    >>> writer = feed.writeStream.foreachBatch(apply_changes(f"{folder}/second.lance", on="id", merge_schema=True))
+    >>> writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    >>> writer.start().awaitTermination()
+    >>> read(spark, f"{folder}/second.lance").orderBy("id").collect()
+    [Row(id=0, half=0.0), Row(id=2, half=1.0)]
     """
-    keys = _keys(on)
+    keys, target = _keys(on), _Destination(uri, storage_options, merge_schema)
 
     def apply(batch: DataFrame, number: int) -> None:
         from pyspark.sql import functions as fn
@@ -148,7 +171,7 @@ def apply_changes(
         rows = last.select(*(fn.col(quoted(name)) for name in names), is_gone.alias(_CHANGE))
         values: dict[str, Column | str] = {name: fn.col(f"s.{quoted(name)}") for name in names}
         gone = fn.col(f"s.{_CHANGE}")
-        with _started(rows, number, keys, uri, storage_options, names) as merge:
+        with _started(rows, number, keys, target, names) as merge:
             changed = merge.whenMatchedDelete(gone).whenMatchedUpdate(set=values)
             changed.whenNotMatchedInsert(~gone, values).execute()
 
@@ -196,13 +219,21 @@ def _keys_of(batch: DataFrame, columns: Sequence[str], keys: list[str]) -> list[
     return _keys(found)
 
 
+@dataclass(frozen=True)
+class _Destination:
+    """The table that batches change."""
+
+    uri: str
+    storage_options: Mapping[str, str] | None
+    merge_schema: bool
+
+
 @contextmanager
 def _started(
     rows: DataFrame,
     number: int,
     keys: list[str],
-    uri: str,
-    storage_options: Mapping[str, str] | None,
+    destination: _Destination,
     columns: list[str],
 ) -> Iterator[MergeBuilder]:
     """The merge of a batch, by its keys, which is executed within; the table is made if there is none."""
@@ -210,7 +241,8 @@ def _started(
 
     keys = _keys_of(rows, columns, keys)
     spark = rows.sparkSession
-    target = Target.of(spark, uri, storage_options or {}, "t")
+    uri = destination.uri
+    target = Target.of(spark, uri, destination.storage_options or {}, "t")
     context = spark_context(spark)
     if context is None:
         raise unsupported(
@@ -228,4 +260,5 @@ def _started(
     for key in keys:
         condition = condition & (fn.col(f"t.{quoted(key)}") == fn.col(f"s.{quoted(key)}"))
     with numbered_call(query, current_run(context), number, uri) as part:
-        yield MergeBuilder(target, rows.alias("s"), condition, StreamBatch(query, number, part))
+        merge = MergeBuilder(target, rows.alias("s"), condition, StreamBatch(query, number, part))
+        yield merge.withSchemaEvolution() if destination.merge_schema else merge

@@ -2,24 +2,31 @@
 
 Spark raises its own error for a job that was cancelled, and for a Python worker that ended without an answer. What
 happened is in one of the causes of the exception in Java; Spark Connect has the text alone. Where stages fail at
-the same time, their errors are suppressed ones of another, for which PySpark has no class.
+the same time, their errors are suppressed ones of another, for which PySpark has no class. An expression that is
+too deep for the stack of a thread fails in Java, often before there is a job.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from pyspark_pennon.errors import unsupported
 
 _CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")
 _REASON = re.compile(r"Job \d+ cancelled[^\n]*?(?=\.?\s*SQLSTATE|\n|$)")
 _WORKER = re.compile(r"Python worker exited unexpectedly")
+_TOO_DEEP = re.compile(r"\bjava\.lang\.StackOverflowError\b")
 _SEVERAL = re.compile(r"Multiple failures.* in stage materialization")
 _MOST_CAUSES = 20
 
 
 def named_failure(error: Exception) -> Exception | None:
-    """A short error of `pennon` for a job that was cancelled or lost a worker; None for all others."""
+    """A short error of `pennon` for a job that was cancelled or lost a worker, and for an expression that is too
+    deep; None for all others.
+    """
     from pennon.errors import PennonError
 
     if isinstance(error, PennonError):
@@ -35,7 +42,25 @@ def named_failure(error: Exception) -> Exception | None:
                 "crashed, was killed, as happens where memory is short, or its code ended the process. The log of "
                 "the executor says more"
             )
+        if _TOO_DEEP.search(message):
+            return unsupported(
+                "A condition or value is nested too deeply for Spark, whose stack is full (StackOverflowError): a "
+                "chain of Columns is a tree as deep as it is long. Use isin() for a list of values, or give the "
+                "condition as SQL text"
+            )
     return None
+
+
+@contextmanager
+def failures_named() -> Iterator[None]:
+    """An error of the block is raised as [named_failure][pyspark_pennon.tasks.failed_jobs.named_failure] has it."""
+    try:
+        yield
+    except Exception as error:
+        failure = named_failure(error)
+        if failure is None:
+            raise
+        raise failure from error
 
 
 def first_failure(error: Exception) -> Exception:
@@ -64,14 +89,14 @@ def raise_first_failure(error: Exception) -> None:
 
 
 def _messages(error: Exception) -> Iterator[str]:
-    """The messages of the exceptions in Java, outermost first; the text of the error where there are none."""
+    """The exceptions in Java as text, outermost first; the text of the error where there are none."""
     java: Any = getattr(error, "java_exception", None)
     if java is None:
         if type(error).__module__.startswith("pyspark."):
             yield str(error)
         return
     for cause in _causes(java):
-        yield str(cause.getMessage() or "")
+        yield str(cause.toString())
 
 
 def _causes(java: Any) -> Iterator[Any]:
