@@ -160,6 +160,8 @@ class DatasetOptimizer(ExplainsAbsence):
     ) -> None:
         """Take rows into indices that these do not cover, and move to the version that has the result, if any.
 
+        Segments whose files are missing or damaged are built again, although they cover their rows.
+
         Parameters
         ----------
         num_indices_to_merge

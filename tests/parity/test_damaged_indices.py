@@ -204,6 +204,54 @@ def test_other_segments_of_vectors_answer_when_one_is_damaged(uri: str) -> None:
             table.to_table(columns=["id"], nearest=asked, strict_indices=True)
 
 
+@pytest.mark.parametrize("damage", ["missing", "footer"])
+@pytest.mark.parametrize(("kind", "file"), [case for case in CASES if case[0] != "NGRAM"])
+def test_care_builds_what_is_lost(uri: str, kind: str, file: str, damage: str) -> None:
+    """Although every row is covered; an index that can be read stays."""
+    built(uri, kind)
+    table = pennon.dataset(uri)
+    path = path_of(uri, file)
+    table.create_scalar_index("id", "BTREE", name="sound")
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(data[:-9] + bytes([data[-9] ^ 0xFF]) + data[-8:])
+    before = {index["name"]: index["uuid"] for index in table.list_indices()}
+    table = pennon.dataset(uri, session=pennon.Session())
+    table.optimize.optimize_indices(index_names=["sound"])
+    assert table.version == pennon.dataset(uri).version == 3
+    table.optimize.optimize_indices()
+    after = {index["name"]: index["uuid"] for index in table.list_indices()}
+    assert after["sound"] == before["sound"]
+    assert after["x"] != before["x"]
+    assert table.stats.index_stats("x")["num_unindexed_rows"] == 0
+    table = pennon.dataset(uri, session=pennon.Session())
+    found = rows(table, kind, strict_indices=True)
+    assert found == scanned(table, kind) if kind not in VECTORS else len(found) == len(scanned(table, kind))
+    version = table.version
+    table.optimize.optimize_indices()
+    assert table.version == version
+
+
+@pytest.mark.parametrize("merged", [0, 1, 3])
+def test_care_keeps_segments_that_are_not_lost(uri: str, merged: int) -> None:
+    table = written(uri)
+    parts = [table.create_index_uncommitted("n", "BTREE", name="x", fragment_ids=[id]) for id in range(3)]
+    table.commit_existing_index_segments("x", "n", parts)
+    Path(uri, "_indices", str(parts[0].uuid), "page_lookup.lance").unlink()
+    table = pennon.dataset(uri, session=pennon.Session())
+    table.optimize.optimize_indices(num_indices_to_merge=merged)
+    uuids = {index["uuid"] for index in table.list_indices()}
+    kept = {str(part.uuid) for part in parts[1:]}
+    assert (uuids & kept, len(uuids)) == ((set(), 1) if merged == 3 else (kept, 3))
+    assert table.stats.index_stats("x")["num_unindexed_rows"] == 0
+    for library in (pennon, lance):
+        options = {"strict_indices": True} if library is pennon else {}
+        found = library.dataset(uri).to_table(columns=["id"], filter="n in (5, 305, 605)", **options)
+        assert sorted(found["id"].to_pylist()) == [5, 305, 605]
+
+
 def test_an_order_by_a_damaged_index(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     built(uri, "BTREE")
     path_of(uri, "page_lookup.lance").unlink()

@@ -45,6 +45,7 @@ REFUSED = {
     "An append loses the values of a column that got another type meanwhile",
     "An index is dropped while a compaction writes it again, and stays",
     "Null lists of structs without members are written, and cannot be read",
+    "Segments that were built on another branch are committed, and break its filters",
     "The metadata of a field is lost by a rename that was begun before",
 }
 # Pennon does the same, as the page says.

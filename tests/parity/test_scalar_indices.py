@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from collections.abc import Callable
@@ -176,6 +177,30 @@ def test_segments_that_were_built_apart(uri: str, stable: bool, kind: str) -> No
     compare(uri, [*PREDICATES["int8"], "c is null"])
     with pytest.raises(ValueError, match="which another segment covers"):
         ours.commit_existing_index_segments("c_idx", "c", [merged, parts[0]])
+
+
+@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
+def test_segments_of_elsewhere_are_refused(uri: str, stable: bool, library: Any) -> None:
+    """Of a later version by both libraries; the other one commits those whose files are not there."""
+    lance.write_dataset({"c": range(400)}, uri, enable_stable_row_ids=stable)
+    main = library.dataset(uri)
+    main.create_branch("b")
+    early = pennon.dataset(uri).create_index_uncommitted("c", "BTREE", name="c_idx", fragment_ids=[0])
+    lance.write_dataset({"c": [1]}, uri, mode="append")
+    old, new = library.dataset(uri, version=1), library.dataset(uri)
+    late = new.create_index_uncommitted("c", "BTREE", name="c_idx", fragment_ids=[0])
+    with pytest.raises(ValueError, match=rf"segment {late.uuid} was built at .*version 2.* version 1"):
+        old.commit_existing_index_segments("c_idx", "c", [late])
+    branch = pennon.dataset(uri).checkout_version(("b", None))
+    with pytest.raises(pennon.NotFoundError, match=rf"segment {early.uuid} has no page_data.lance in .*/tree/b/"):
+        branch.commit_existing_index_segments("c_idx", "c", [early])
+    assert not branch.has_index
+    without_files = dataclasses.replace(early, files=None)
+    with pytest.raises(pennon.NotFoundError, match=rf"segment {early.uuid} has no file in .*/tree/b/"):
+        branch.commit_existing_index_segments("c_idx", "c", [without_files])
+    pennon.dataset(uri).commit_existing_index_segments("c_idx", "c", [early])
+    assert pennon.dataset(uri).count_rows("c = 1", strict_indices=True) == 2
+    assert lance.dataset(uri).count_rows("c = 1") == 2
 
 
 @pytest.mark.parametrize("kind", EVERY)

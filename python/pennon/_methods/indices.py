@@ -401,7 +401,10 @@ class IndexMethods(TableMethods):
         Raises
         ------
         pennon.InvalidInputError
-            There are none, they are of several kinds or of another column, or two of them cover the same fragment.
+            There are none, they are of several kinds, of another column or of a later version, or two of them cover
+            the same fragment.
+        pennon.NotFoundError
+            This table or branch does not have the files of one: it was built on another.
         pennon.AlreadyExistsError
             An index over another column has the name.
 

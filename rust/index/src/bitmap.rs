@@ -99,8 +99,7 @@ impl BitmapIndex {
         self.keys.get_array_memory_size() + self.reader.memory_size() + rows
     }
 
-    /// The rows for which tests hold, all of them; `None` for tests of lists, and for several of which some are not of
-    /// intervals.
+    /// The rows for which tests hold, all of them; `None` for tests of lists and of parts of texts.
     ///
     /// Errors: `Store`, and `Corrupt` with the name of the file.
     pub fn search(&self, tests: &[&ValueTest]) -> Result<Option<Answer>> {

@@ -103,12 +103,8 @@ pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
         ValueTest::LessEq(value) => interval(End::Unbounded, End::Included(value.clone())),
         ValueTest::Greater(value) => interval(End::Excluded(value.clone()), End::Unbounded),
         ValueTest::GreaterEq(value) => interval(End::Included(value.clone()), End::Unbounded),
-        ValueTest::OneOf(values) => {
-            let mut values: Vec<&Bound> = values.iter().collect();
-            // By their order: -0.0 and 0.0 are equal otherwise.
-            values.dedup_by(|a, b| a.compare(b) == Some(Ordering::Equal));
-            Some(Passing::Inside(values.into_iter().map(Interval::point).collect()))
-        }
+        ValueTest::OneOf(values) => Some(Passing::Inside(points(values))),
+        ValueTest::NoneOf(values) => Some(Passing::Outside(points(values))),
         ValueTest::Prefix(prefix) => {
             let high = after(prefix).map_or(End::Unbounded, |next| End::Excluded(Bound::Bytes(next)));
             interval(End::Included(Bound::Bytes(prefix.clone())), high)
@@ -121,16 +117,79 @@ pub(crate) fn passing(test: &ValueTest) -> Option<Passing> {
     }
 }
 
-/// The values that pass all of some tests; `None` if no intervals describe those of several.
+/// The values that pass all of some tests; `None` if no intervals describe those of one.
 pub(crate) fn passing_all(tests: &[&ValueTest]) -> Option<Passing> {
-    let (first, rest) = tests.split_first()?;
-    let mut all = passing(first)?;
-    for test in rest {
-        let (Passing::Inside(before), Passing::Inside(more)) = (all, passing(test)?) else { return None };
-        let both = before.iter().flat_map(|a| more.iter().filter_map(|b| a.intersection(b)));
-        all = Passing::Inside(both.collect());
+    let mut all = tests.iter().map(|test| passing(test)).collect::<Option<Vec<_>>>()?;
+    // The shortest first: a long list is walked once, not once for each other test.
+    all.sort_by_key(Passing::len);
+    all.into_iter().reduce(Passing::and)
+}
+
+impl Passing {
+    fn len(&self) -> usize {
+        match self {
+            Self::Inside(intervals) | Self::Outside(intervals) => intervals.len(),
+            Self::Nulls => 0,
+        }
     }
-    Some(all)
+
+    /// The values that pass both.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nulls, Self::Nulls) => Self::Nulls,
+            (Self::Nulls, _) | (_, Self::Nulls) => Self::Inside(Vec::new()),
+            (Self::Outside(none), other) | (other, Self::Outside(none)) if none.is_empty() => other,
+            (a, b) => Self::Inside(intersection(&a.inside(), &b.inside())),
+        }
+    }
+
+    /// The intervals in which the values lie that pass, if these are not nulls.
+    fn inside(self) -> Vec<Interval> {
+        match self {
+            Self::Inside(intervals) => intervals,
+            Self::Outside(intervals) => gaps(&intervals),
+            Self::Nulls => Vec::new(),
+        }
+    }
+}
+
+/// An interval for each of some values, which ascend.
+fn points(values: &[Bound]) -> Vec<Interval> {
+    let mut values: Vec<&Bound> = values.iter().collect();
+    // By their order: -0.0 and 0.0 are equal otherwise.
+    values.dedup_by(|a, b| a.compare(b) == Some(Ordering::Equal));
+    values.into_iter().map(Interval::point).collect()
+}
+
+/// The values in one of some intervals and in one of others; each ascend and do not overlap.
+fn intersection(left: &[Interval], right: &[Interval]) -> Vec<Interval> {
+    let mut both = Vec::new();
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        both.extend(a.intersection(b));
+        // What ends first has no value in common with those behind the other one.
+        let first = if is_tighter(&a.high, &b.high, Ordering::Less) { &mut left } else { &mut right };
+        first.next();
+    }
+    both
+}
+
+/// The intervals before, between and behind others, which ascend and do not overlap.
+fn gaps(intervals: &[Interval]) -> Vec<Interval> {
+    let other_side = |end: &End<Bound>| match end {
+        End::Included(value) => Some(End::Excluded(value.clone())),
+        End::Excluded(value) => Some(End::Included(value.clone())),
+        End::Unbounded => None,
+    };
+    let mut gaps = Vec::with_capacity(intervals.len() + 1);
+    let mut start = Some(End::Unbounded);
+    for interval in intervals {
+        let gap = start.zip(other_side(&interval.low));
+        gaps.extend(gap.map(|(low, high)| Interval { low, high }));
+        start = other_side(&interval.high);
+    }
+    gaps.extend(start.map(|low| Interval { low, high: End::Unbounded }));
+    gaps
 }
 
 /// The first bytes behind all that begin with a prefix; `None` if there are none.
@@ -170,6 +229,23 @@ mod tests {
         for prefix in texts {
             texts.iter().for_each(|text| starts(prefix, text));
         }
+    }
+
+    #[test]
+    fn long_lists_are_walked_once() {
+        let list = |step: i128| (0..200_000).map(|at| Bound::Int(at * step)).collect::<Vec<_>>();
+        let (twos, threes) = (ValueTest::OneOf(list(2)), ValueTest::OneOf(list(3)));
+        let fives = ValueTest::NoneOf(list(5));
+        let below = ValueTest::Less(Bound::Int(30_000));
+        let tests = [&fives, &twos, &threes, &below];
+        let Some(Passing::Inside(found)) = passing_all(&tests) else { panic!("of intervals") };
+        // Multiples of six that are none of thirty; all pairs of intervals would take minutes.
+        assert_eq!(found.len(), 4000);
+        assert!(!found.iter().any(|found| found.is_above(&Value::Int(6)) && found.is_below(&Value::Int(6))));
+        let Some(Passing::Inside(found)) = passing_all(&[&fives, &ValueTest::IsNull]) else {
+            panic!("of intervals")
+        };
+        assert!(found.is_empty());
     }
 
     #[test]

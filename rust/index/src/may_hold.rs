@@ -34,6 +34,13 @@ impl ValueTest {
                 let first = list.partition_point(|v| is(v, min, Ordering::Less));
                 list.get(first).is_some_and(|v| within(v, min, max))
             }
+            ValueTest::NoneOf(list) => {
+                let first = list.partition_point(|v| is(v, min, Ordering::Less));
+                let is_only = |v: &Bound| {
+                    is(min, v, Ordering::Equal) && max.is_some_and(|max| is(max, v, Ordering::Equal))
+                };
+                !list.get(first).is_some_and(is_only)
+            }
             ValueTest::Prefix(prefix) => match (min, max) {
                 (Bound::Bytes(min), max) => {
                     let reaches = match max {

@@ -66,6 +66,7 @@ impl ScalarIndex {
                 | ValueTest::Prefix(_) => (kind == IndexKind::ZoneMap).then_some(Precision::Candidates),
                 // Nearly every zone has other values.
                 ValueTest::NotEq(_)
+                | ValueTest::NoneOf(_)
                 | ValueTest::Contains(_)
                 | ValueTest::HasAny(_)
                 | ValueTest::HasAll(_)
@@ -81,7 +82,7 @@ impl ScalarIndex {
     }
 
     /// The rows for which tests hold, all of them; `None` if the index cannot say. Several tests must be
-    /// [of intervals](ValueTest::is_of_intervals).
+    /// [combinable](ValueTest::is_combinable).
     ///
     /// Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
     pub fn search(&self, tests: &[&ValueTest], cache: &dyn PageCache) -> Result<Option<Answer>> {

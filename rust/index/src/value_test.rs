@@ -29,6 +29,8 @@ pub enum ValueTest {
     GreaterEq(Bound),
     /// It is one of these, which ascend.
     OneOf(Vec<Bound>),
+    /// It is none of these, which ascend.
+    NoneOf(Vec<Bound>),
     /// It begins with these bytes.
     Prefix(Vec<u8>),
     /// A text that has these bytes somewhere.
@@ -44,7 +46,7 @@ pub enum ValueTest {
 }
 
 impl ValueTest {
-    /// Whether the values that pass are those of an interval, or of some: several such tests are searched for at once.
+    /// Whether the values that pass are those of an interval, or of some.
     pub fn is_of_intervals(&self) -> bool {
         match self {
             Self::IsNan
@@ -59,12 +61,18 @@ impl ValueTest {
             Self::IsNull
             | Self::NotNull
             | Self::NotEq(_)
+            | Self::NoneOf(_)
             | Self::Contains(_)
             | Self::HasAny(_)
             | Self::HasAll(_)
             | Self::HasNone(_)
             | Self::LacksOne(_) => false,
         }
+    }
+
+    /// Whether it is of intervals, or of all values but those of some: several such tests are searched for at once.
+    pub fn is_combinable(&self) -> bool {
+        self.is_of_intervals() || matches!(self, Self::NotEq(_) | Self::NoneOf(_))
     }
 
     /// Whether it is about the items of lists.

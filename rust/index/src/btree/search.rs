@@ -115,8 +115,7 @@ impl BTreeIndex {
         self.lookup.memory_bytes() + self.data.get().map_or(0, |data| data.reader.memory_size())
     }
 
-    /// The rows for which tests hold, all of them; `None` for tests of lists, and for several of which some are not of
-    /// intervals.
+    /// The rows for which tests hold, all of them; `None` for tests of lists and of parts of texts.
     ///
     /// Errors: `NotFound`, `Store`, and `Corrupt` with the name of the file.
     pub fn search(&self, tests: &[&ValueTest], cache: &dyn PageCache) -> Result<Option<Answer>> {
@@ -133,13 +132,13 @@ impl BTreeIndex {
     /// The number of rows for which tests hold, all of them; `None` as for [`Self::search`]. Of pages of which all rows pass
     /// nothing is read. Errors: those of [`Self::search`].
     pub fn count(&self, tests: &[&ValueTest], cache: &dyn PageCache) -> Result<Option<u64>> {
-        let nulls = || self.lookup.null_counts().iter().map(|count| u64::from(*count)).sum::<u64>();
         Ok(match passing_all(tests) {
             None => None,
-            Some(Passing::Nulls) => Some(nulls()),
+            Some(Passing::Nulls) => Some(self.null_count()),
             Some(Passing::Inside(intervals)) => Some(self.count_inside(&intervals, cache)?),
             Some(Passing::Outside(intervals)) => {
-                Some(self.num_rows()?.saturating_sub(nulls() + self.count_inside(&intervals, cache)?))
+                let others = self.null_count() + self.count_inside(&intervals, cache)?;
+                Some(self.num_rows()?.saturating_sub(others))
             }
         })
     }
@@ -202,14 +201,30 @@ impl BTreeIndex {
 
     /// So many rows, or more, for which tests hold, all of them: those of pages whose bounds say so. Reads nothing.
     pub fn rows_at_least(&self, tests: &[&ValueTest]) -> u64 {
-        let Some(Passing::Inside(intervals)) = passing_all(tests) else { return 0 };
-        let pages = |interval: &Interval| {
-            let pages = self.lookup.pages_of(interval);
-            // All but the first and the last lie inside.
-            (pages.end - pages.start).saturating_sub(2)
-        };
-        let pages: usize = intervals.iter().map(pages).sum();
-        u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(self.lookup.page_rows)
+        let rows =
+            |pages: usize| u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(self.lookup.page_rows);
+        match passing_all(tests) {
+            Some(Passing::Inside(intervals)) => {
+                // All pages of an interval but the first and the last lie inside.
+                let pages = |interval| self.lookup.pages_of(interval).len().saturating_sub(2);
+                rows(intervals.iter().map(pages).sum())
+            }
+            Some(Passing::Outside(intervals)) => {
+                let (mut outside, mut end) = (self.lookup.pages(), 0);
+                for pages in intervals.iter().map(|interval| self.lookup.pages_of(interval)) {
+                    outside -= pages.end.saturating_sub(pages.start.max(end));
+                    end = end.max(pages.end);
+                }
+                // The last page may have fewer rows.
+                rows(outside.saturating_sub(1)).saturating_sub(self.null_count())
+            }
+            Some(Passing::Nulls) | None => 0,
+        }
+    }
+
+    /// The rows of nulls.
+    fn null_count(&self) -> u64 {
+        self.lookup.null_counts().iter().map(|count| u64::from(*count)).sum()
     }
 
     /// Reads all pages into a cache. Errors: those of [`Self::search`].

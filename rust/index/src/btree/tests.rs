@@ -82,6 +82,7 @@ fn expected(values: &ArrayRef, test: &ValueTest) -> BTreeSet<u64> {
             ValueTest::Greater(bound) => order(bound).is_gt(),
             ValueTest::GreaterEq(bound) => order(bound).is_ge(),
             ValueTest::OneOf(list) => list.iter().any(|bound| order(bound).is_eq()),
+            ValueTest::NoneOf(list) => list.iter().all(|bound| order(bound).is_ne()),
             ValueTest::Prefix(prefix) => matches!(value, Value::Bytes(bytes) if bytes.starts_with(prefix)),
             _ => unreachable!(),
         }
@@ -151,7 +152,7 @@ fn check_count(index: &BTreeIndex, tests: &[&ValueTest]) {
 fn check_pairs(values: &ArrayRef, tests: &[ValueTest]) {
     let index = BTreeIndex::open(Arc::new(btree(values, 3, 2))).unwrap();
     let bitmap = BitmapIndex::open(&bitmap(values)).unwrap();
-    let tests: Vec<&ValueTest> = tests.iter().filter(|test| test.is_of_intervals()).collect();
+    let tests: Vec<&ValueTest> = tests.iter().filter(|test| test.is_combinable()).collect();
     for a in &tests {
         for b in &tests {
             let both = &expected(values, a) & &expected(values, b);
@@ -175,7 +176,7 @@ fn tests_of(bounds: Vec<Bound>) -> Vec<ValueTest> {
     }
     let mut list = bounds;
     list.sort_by(|a, b| a.compare(b).unwrap());
-    tests.push(ValueTest::OneOf(list));
+    tests.extend([ValueTest::OneOf(list.clone()), ValueTest::NoneOf(list)]);
     tests
 }
 
@@ -363,15 +364,29 @@ proptest! {
 
     /// What is known without reading is never more than there is, and for wide intervals of many pages not nothing.
     #[test]
-    fn rows_at_least(values in prop::collection::vec(0_i64..50, 1..80), low in 0_i64..50, page_rows in 1_u32..5) {
-        let array: ArrayRef = Arc::new(Int64Array::from(values));
+    fn rows_at_least(
+        values in prop::collection::vec(0_i64..50, 1..80),
+        low in 0_i64..50,
+        page_rows in 1_u32..5,
+        nulls in 0_usize..9,
+    ) {
+        let array: ArrayRef = Arc::new(Int64Array::from(values.clone()));
         let index = BTreeIndex::open(Arc::new(btree(&array, page_rows, 1))).unwrap();
         let test = ValueTest::GreaterEq(Bound::Int(low.into()));
         let found = expected(&array, &test).len() as u64;
         let known = index.rows_at_least(&[&test]);
         prop_assert!(known <= found);
         prop_assert!(known + 3 * u64::from(page_rows) > found, "{known} of {found}");
-        prop_assert_eq!(index.rows_at_least(&[&ValueTest::NotNull]), 0);
+        let with_nulls = values.iter().map(|value| Some(*value)).chain(std::iter::repeat_n(None, nulls));
+        let array: ArrayRef = Arc::new(with_nulls.collect::<Int64Array>());
+        let index = BTreeIndex::open(Arc::new(btree(&array, page_rows, 1))).unwrap();
+        let list = vec![Bound::Int(low.into()), Bound::Int((low + 1).into()), Bound::Int((low + 9).into())];
+        for test in [ValueTest::NotNull, ValueTest::NoneOf(list)] {
+            let found = expected(&array, &test).len() as u64;
+            prop_assert!(index.rows_at_least(&[&test]) <= found, "{test:?}");
+        }
+        let known = index.rows_at_least(&[&ValueTest::NotNull]);
+        prop_assert!(known + (nulls as u64) + 2 * u64::from(page_rows) > values.len() as u64);
     }
 }
 

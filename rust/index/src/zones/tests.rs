@@ -77,6 +77,7 @@ fn passes(value: Option<Value<'_>>, test: &ValueTest) -> bool {
         ValueTest::Greater(bound) => order(bound).is_gt(),
         ValueTest::GreaterEq(bound) => order(bound).is_ge(),
         ValueTest::OneOf(list) => list.iter().any(|bound| order(bound).is_eq()),
+        ValueTest::NoneOf(list) => list.iter().all(|bound| order(bound).is_ne()),
         ValueTest::Prefix(prefix) => matches!(value, Value::Bytes(bytes) if bytes.starts_with(prefix)),
         other => unreachable!("{other:?}"),
     }
@@ -144,7 +145,7 @@ fn tests_of(bounds: Vec<Bound>) -> Vec<ValueTest> {
     }
     let mut list = bounds;
     list.sort_by(|a, b| a.compare(b).unwrap());
-    tests.push(ValueTest::OneOf(list));
+    tests.extend([ValueTest::OneOf(list.clone()), ValueTest::NoneOf(list)]);
     tests
 }
 

@@ -8,7 +8,8 @@
 //! the filter, and who answers it exactly need not evaluate the filter.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::mem::{Discriminant, discriminant};
 
 use arrow_array::Array;
 use arrow_schema::{DataType, Fields, Schema};
@@ -52,16 +53,14 @@ impl Condition {
         }
     }
 
-    /// Both hold.
+    /// All hold.
     fn and(list: Vec<Self>) -> Self {
-        let mut parts = Vec::with_capacity(list.len());
-        for part in list {
-            match part {
-                Self::Any => {}
-                Self::All(inner) => parts.extend(inner),
-                other => parts.push(other),
-            }
-        }
+        let parts = list.into_iter().flat_map(|part| match part {
+            Self::Any => Vec::new(),
+            Self::All(inner) => inner,
+            other => vec![other],
+        });
+        let mut parts = ListedValues::join(parts, true);
         match parts.len() {
             0 => Self::Any,
             1 => parts.pop().unwrap_or(Self::Any),
@@ -78,49 +77,83 @@ impl Condition {
             Self::Either(inner) => inner,
             other => vec![other],
         });
-        let mut joined: Vec<Self> = Vec::new();
+        let mut parts = ListedValues::join(parts, false);
+        match parts.len() {
+            1 => parts.pop().unwrap_or(Self::Any),
+            _ => Self::Either(parts),
+        }
+    }
+}
+
+/// Values of a column that pass, or that do not, gathered from several tests: they are searched for at once.
+struct ListedValues {
+    /// Position of the test among those that remain.
+    at: usize,
+    lists: usize,
+    values: Vec<Bound>,
+}
+
+impl ListedValues {
+    /// The same conditions, of which `all` hold or one, the tests that list values of a column as one. Values that pass are
+    /// listed together where one holds; those of which all hold are left to indices.
+    fn join(parts: impl Iterator<Item = Condition>, all: bool) -> Vec<Condition> {
+        type Listing = (Vec<String>, bool, Discriminant<Bound>);
+        let mut joined = Vec::new();
+        let mut listings: HashMap<Listing, Self> = HashMap::new();
         for part in parts {
-            if !joined.iter_mut().any(|before| before.takes_values_of(&part)) {
-                joined.push(part);
+            let (path, passes, values) = match part {
+                Condition::Test(path, ValueTest::Eq(value)) if !all => (path, true, vec![value]),
+                Condition::Test(path, ValueTest::OneOf(values)) if !all => (path, true, values),
+                Condition::Test(path, ValueTest::NotEq(value)) => (path, false, vec![value]),
+                Condition::Test(path, ValueTest::NoneOf(values)) => (path, false, values),
+                other => {
+                    joined.push(other);
+                    continue;
+                }
+            };
+            // Without values nothing passes, or everything but null.
+            let Some(form) = values.first().map(discriminant) else {
+                let test = if passes { ValueTest::OneOf(values) } else { ValueTest::NotNull };
+                joined.push(Condition::Test(path, test));
+                continue;
+            };
+            let listing = listings.entry((path, passes, form)).or_insert_with_key(|(path, ..)| {
+                joined.push(Condition::Test(path.clone(), ValueTest::NotNull));
+                Self { at: joined.len() - 1, lists: 0, values: Vec::new() }
+            });
+            listing.lists += 1;
+            listing.values.extend(values);
+        }
+        for ((path, passes, _), listing) in listings {
+            if let Some(part) = joined.get_mut(listing.at) {
+                *part = Condition::Test(path, listing.test(passes, all));
             }
         }
-        match joined.len() {
-            1 => joined.pop().unwrap_or(Self::Any),
-            _ => Self::Either(joined),
-        }
+        joined
     }
 
-    /// Takes the values of another test in if both ask for values of one column: they are searched for at once.
-    fn takes_values_of(&mut self, other: &Self) -> bool {
-        let (Self::Test(path, test), Self::Test(of_other, more)) = (self, other) else { return false };
-        let more = match more {
-            ValueTest::Eq(value) => std::slice::from_ref(value),
-            ValueTest::OneOf(values) => values,
-            _ => return false,
-        };
-        let own = match test {
-            ValueTest::Eq(value) => std::slice::from_ref(value),
-            ValueTest::OneOf(values) => values,
-            _ => return false,
-        };
-        let is_same = |a: &Bound| own.first().is_some_and(|b| a.compare(b).is_some());
-        if path != of_other || !more.iter().all(is_same) {
-            return false;
-        }
-        let mut values = match std::mem::replace(test, ValueTest::IsNull) {
-            ValueTest::OneOf(values) => values,
-            ValueTest::Eq(value) => vec![value],
-            _ => Vec::new(),
-        };
-        for value in more {
-            let found = values.binary_search_by(|other| other.compare(value).unwrap_or(Ordering::Equal));
-            if let Err(at) = found {
-                values.insert(at, value.clone());
+    /// The test for values that pass, or that do not.
+    fn test(mut self, pass: bool, all: bool) -> ValueTest {
+        ascend(&mut self.values);
+        // Where one test must hold, a value does not pass that none of them lets pass.
+        let wanted = if pass || all { 1 } else { self.lists };
+        let is_same = |a: &Bound, b: &Bound| a.compare(b) == Some(Ordering::Equal);
+        let same = self.values.chunk_by(is_same).filter(|same| same.len() >= wanted);
+        let mut values: Vec<Bound> = same.filter_map(|same| same.first().cloned()).collect();
+        match (values.len(), pass) {
+            (0, _) => ValueTest::NotNull,
+            (1, _) => {
+                values.pop().map_or(ValueTest::NotNull, if pass { ValueTest::Eq } else { ValueTest::NotEq })
             }
+            (_, true) => ValueTest::OneOf(values),
+            (_, false) => ValueTest::NoneOf(values),
         }
-        *test = ValueTest::OneOf(values);
-        true
     }
+}
+
+/// Sorts values as indices do.
+fn ascend(values: &mut [Bound]) {
+    values.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
 }
 
 /// The columns that occur in tests for null only.
@@ -170,10 +203,10 @@ impl Deriver<'_> {
             Expr::IsNotFalse(inner) if !negated => self.other_than(inner, false),
             Expr::IsNotTrue(inner) => self.derive(inner, false),
             Expr::IsNotFalse(inner) => self.derive(inner, true),
-            Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
-                let sides = vec![self.derive(left, negated), self.derive(right, negated)];
+            Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => {
+                let parts = operands(expr, *op).map(|part| self.derive(part, negated)).collect();
                 // Not both is one not.
-                if (*op == Operator::And) != negated { Condition::and(sides) } else { Condition::or(sides) }
+                if (*op == Operator::And) != negated { Condition::and(parts) } else { Condition::or(parts) }
             }
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => self.comparison(left, *op, right, negated),
             Expr::IsNull(inner) => self.null_test(inner, !negated),
@@ -283,12 +316,14 @@ impl Deriver<'_> {
         }
         let values = node.list.iter().filter(|e| !is_null(e)).map(|e| bound(e, &data_type));
         let Some(mut values) = values.collect::<Option<Vec<Bound>>>() else { return self.any() };
-        values.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
-        if excludes {
-            let other = |value| Condition::Test(path.clone(), ValueTest::NotEq(value));
-            return Condition::and(values.into_iter().map(other).collect());
+        ascend(&mut values);
+        values.dedup_by(|a, b| a.compare(b) == Some(Ordering::Equal));
+        match (values.len(), excludes) {
+            // Without values null passes, too.
+            (0, true) => self.any(),
+            (_, true) => Condition::Test(path, ValueTest::NoneOf(values)),
+            (_, false) => Condition::Test(path, ValueTest::OneOf(values)),
         }
-        Condition::Test(path, ValueTest::OneOf(values))
     }
 
     fn like(&mut self, node: &Like, negated: bool) -> Condition {
@@ -333,6 +368,21 @@ impl Deriver<'_> {
             },
         )
     }
+}
+
+/// The operands of a chain of ANDs or ORs, from the left.
+fn operands(expr: &Expr, op: Operator) -> impl Iterator<Item = &Expr> {
+    let mut stack = vec![expr];
+    std::iter::from_fn(move || {
+        let mut next = stack.pop()?;
+        while let Expr::BinaryExpr(BinaryExpr { left, op: inner, right }) = next
+            && *inner == op
+        {
+            stack.push(right);
+            next = left;
+        }
+        Some(next)
+    })
 }
 
 fn test_of(op: Operator, value: Bound) -> Option<ValueTest> {

@@ -487,3 +487,35 @@ fn long_lists_mean_what_short_ones_do() {
         }
     }
 }
+
+#[test]
+fn values_of_a_column_are_one_test() {
+    let batch = batch();
+    let int = |value: i128| pennon_datafile::statistics::Bound::Int(value);
+    let none_of = |values: &[i128]| ValueTest::NoneOf(values.iter().copied().map(int).collect());
+    let one_of = |values: &[i128]| ValueTest::OneOf(values.iter().copied().map(int).collect());
+    let cases = [
+        ("id NOT IN (9, 5, 5, 1)", none_of(&[1, 5, 9])),
+        ("id <> 5 AND id <> 1 AND id <> 5 AND id NOT IN (7, 8, 1, 9)", none_of(&[1, 5, 7, 8, 9])),
+        ("NOT (id IN (1, 2, 3, 4) OR id IN (4, 5, 6, 7))", none_of(&[1, 2, 3, 4, 5, 6, 7])),
+        ("id NOT IN (1, 2, 3, 4) OR id NOT IN (7, 4, 5, 6, 3)", none_of(&[3, 4])),
+        ("id <> 5 OR id NOT IN (4, 5, 6, 7)", ValueTest::NotEq(int(5))),
+        ("id NOT IN (1, 2, 3, 4) OR id NOT IN (7, 8, 5, 6)", ValueTest::NotNull),
+        ("id = 7 OR id IN (8, 2, 4, 5, 6) OR (id = 1 OR id = 7)", one_of(&[1, 2, 4, 5, 6, 7, 8])),
+    ];
+    for (sql, test) in cases {
+        let filter = Expression::predicate(sql, batch.schema_ref()).unwrap();
+        assert_eq!(*filter.condition(), Condition::Test(vec!["id".to_owned()], test), "{sql}");
+        assert!(filter.condition_is_exact(), "{sql}");
+    }
+    // Nothing is said together of two columns, and a null in a list makes no row pass.
+    for (sql, parts, is_exact) in [
+        ("id NOT IN (1, 2, 3, 4) AND Big <> 1 AND id <> 9", 2, true),
+        ("id <> 1 AND (Big <> 1 OR id <> 9) AND id <> 2", 2, true),
+        ("id NOT IN (1, 2, 3, NULL) AND Big < 7 AND Big > 2", 2, false),
+    ] {
+        let filter = Expression::predicate(sql, batch.schema_ref()).unwrap();
+        let Condition::All(all) = filter.condition() else { panic!("{sql}: {:?}", filter.condition()) };
+        assert_eq!((all.len(), filter.condition_is_exact()), (parts, is_exact), "{sql}: {all:?}");
+    }
+}

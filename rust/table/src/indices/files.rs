@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pennon_core::Result;
 use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use pennon_index::{BTreePage, IndexFiles, PageCache};
 
@@ -29,6 +29,17 @@ impl SegmentFiles {
     fn file(&self, name: &str) -> (String, Option<u64>) {
         let size = self.sizes.iter().find(|(file, _)| file == name).map(|(_, size)| *size);
         (format!("{}/{name}", self.directory), size)
+    }
+
+    /// Errors: `NotFound` for a file of the entry that is not there; `Store`.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, _) in &self.sizes {
+            let (path, _) = self.file(name);
+            if !self.store.exists_blocking(&path)? {
+                return Err(Error::not_found("a file of an index").in_file(self.store.full_path(&path)));
+            }
+        }
+        Ok(())
     }
 
     /// The full name of the directory, and how it is read.

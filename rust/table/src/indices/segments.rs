@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::manifest::{AddressMoves, IndexMetadata};
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
+use pennon_core::{Error, ErrorKind, FieldId, FragmentId, Result, RowAddress};
 use pennon_index::{
     Answer, IdDomain, IndexKind, PageCache, PageRun, Precision, RowSet, ScalarIndex, ValueTest,
 };
@@ -201,6 +201,20 @@ impl Segment {
     pub(crate) fn with_pages<T>(&self, snapshot: &Snapshot, read: impl FnOnce(&dyn PageCache) -> T) -> T {
         let name = self.files.name();
         read(&SessionPages { session: snapshot.session(), name: &name })
+    }
+
+    /// Whether files of it are missing or damaged, for certain: what the store does not answer now may be there. Blocks on
+    /// the store.
+    pub(crate) fn is_lost(&self, snapshot: &Snapshot) -> bool {
+        let opened = self.files.check().and_then(|()| match self.kind {
+            IndexKind::Vector => self.open_vectors(snapshot).map(drop),
+            _ => match self.open(snapshot)?.as_ref() {
+                // Its pages are opened when they are read.
+                ScalarIndex::BTree(index) => index.num_rows().map(drop),
+                _ => Ok(()),
+            },
+        });
+        opened.is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt))
     }
 
     /// Whether the session keeps it opened.

@@ -32,8 +32,10 @@ pub(super) async fn count(snapshot: &Arc<Snapshot>, filter: &Expression) -> Resu
 
 /// Whether counting needs no other thread: a B-tree that is open or quickly opened reads the pages where intervals end.
 fn is_brief(snapshot: &Snapshot, entries: &[IndexMetadata], condition: &Condition) -> bool {
-    let is_few =
-        |test: &&ValueTest| !matches!(test, ValueTest::OneOf(values) if values.len() > brief::VALUES);
+    let is_few = |test: &&ValueTest| match test {
+        ValueTest::OneOf(values) | ValueTest::NoneOf(values) => values.len() <= brief::VALUES,
+        _ => true,
+    };
     let is_brief = |segment: &Segment, tests: &[&ValueTest]| {
         let is_opened = || {
             segment.is_open(snapshot) || brief::is_brief_opening([snapshot.manifest.live_rows()].into_iter())

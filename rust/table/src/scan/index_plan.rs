@@ -1,6 +1,6 @@
 //! How indices answer a filter: each test of its condition by the best index of the column, combined.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use pennon_core::schema::{Field, Schema};
 use pennon_core::{FieldId, Result};
 use pennon_index::{IndexKind, Precision, ValueTest};
 use roaring::RoaringBitmap;
+use uuid::Uuid;
 
 use super::brief::{self, is_brief_opening};
 use super::index_matches::live_rows;
@@ -158,29 +159,23 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The same searches, those for intervals of one index as one: of `a >= 1 AND a < 9` each half alone finds many rows.
+/// The same searches, those of one index for values in its order as one: of `a >= 1 AND a < 9` each half alone finds many
+/// rows.
 fn together(searches: Vec<(Search<'_>, bool)>) -> Vec<(Search<'_>, bool)> {
     let mut all: Vec<(Search<'_>, bool)> = Vec::with_capacity(searches.len());
+    let mut known: HashMap<Vec<Uuid>, usize> = HashMap::new();
     for (search, is_exact) in searches {
-        let Search::Test(more, by) = &search else {
-            all.push((search, is_exact));
-            continue;
-        };
-        let are_of_intervals = |tests: &[&ValueTest]| tests.iter().all(|test| test.is_of_intervals());
-        let same = all.iter_mut().find_map(|(before, exact)| match before {
-            Search::Test(tests, segments) if are_of_intervals(tests) && are_of_intervals(more) => {
-                let is_same = segments.iter().map(|s| s.uuid).eq(by.iter().map(|s| s.uuid));
-                is_same.then_some((tests, exact))
-            }
-            _ => None,
-        });
-        match same {
-            Some((tests, exact)) => {
+        if let Search::Test(more, by) = &search
+            && more.iter().all(|test| test.is_combinable())
+        {
+            let at = *known.entry(by.iter().map(|s| s.uuid).collect()).or_insert(all.len());
+            if let Some((Search::Test(tests, _), exact)) = all.get_mut(at) {
                 tests.extend(more);
                 *exact &= is_exact;
+                continue;
             }
-            None => all.push((search, is_exact)),
         }
+        all.push((search, is_exact));
     }
     all
 }
@@ -242,8 +237,19 @@ impl Search<'_> {
             parts.iter().map(|p| p.rows_at_least(snapshot)).collect::<Result<Vec<_>, SearchError>>()
         };
         Ok(match self {
-            // Other parts may leave any of them out.
-            Self::All(_) => 0,
+            Self::All(parts) => {
+                let covered = |part: &Self| live_rows(&snapshot.manifest, &part.covered());
+                let mut rows = covered(self);
+                // Each part may leave out others. Most often the first one leaves out nearly all.
+                for part in parts {
+                    let left_out = covered(part).saturating_sub(part.rows_at_least(snapshot)?);
+                    rows = rows.saturating_sub(left_out);
+                    if rows == 0 {
+                        break;
+                    }
+                }
+                rows
+            }
             Self::Either(parts) => each(parts)?.into_iter().max().unwrap_or(0),
             Self::Test(tests, segments) => {
                 let open = |segment: &Segment| segment.open(snapshot).map_err(|error| segment.failed(error));

@@ -26,8 +26,9 @@ pub(super) fn have_values(segments: &[&Segment], tests: &[&ValueTest], field: &F
     let is_of = |segment: &&Segment| {
         segment.field == field.id && segment.kind == IndexKind::BTree && segment.key.is_none()
     };
+    // The values that pass all tests lie in intervals if those that pass one do.
     let is_known = |test: &&ValueTest| test.is_of_intervals() || **test == ValueTest::IsNull;
-    segments.iter().all(is_of) && tests.iter().all(is_known)
+    segments.iter().all(is_of) && tests.iter().any(is_known)
 }
 
 /// The rows of some fragments for which tests hold, all of them, and their values of a field; `None` if the segments do not

@@ -222,6 +222,7 @@ fn first_at_least(len: u64, value: impl Fn(u64) -> Option<u64>, limit: u64) -> u
 fn is_true_for(test: &ValueTest, value: u64) -> bool {
     let value = Bound::Int(value.into());
     let order = |bound: &Bound| value.compare(bound);
+    let below = |list: &[Bound]| list.partition_point(|v| order(v).is_some_and(Ordering::is_gt));
     match test {
         ValueTest::IsNull | ValueTest::IsNan => false,
         ValueTest::NotNull | ValueTest::NotNan | ValueTest::Prefix(_) | ValueTest::Contains(_) => true,
@@ -232,7 +233,8 @@ fn is_true_for(test: &ValueTest, value: u64) -> bool {
         ValueTest::LessEq(v) => order(v).is_none_or(Ordering::is_le),
         ValueTest::Greater(v) => order(v).is_none_or(Ordering::is_gt),
         ValueTest::GreaterEq(v) => order(v).is_none_or(Ordering::is_ge),
-        ValueTest::OneOf(list) => list.iter().any(|v| order(v).is_none_or(Ordering::is_eq)),
+        ValueTest::OneOf(list) => list.get(below(list)).is_some_and(|v| order(v).is_none_or(Ordering::is_eq)),
+        ValueTest::NoneOf(list) => list.get(below(list)).is_none_or(|v| order(v).is_none_or(Ordering::is_ne)),
     }
 }
 
@@ -262,6 +264,7 @@ pub(super) fn interval(test: &ValueTest) -> Option<(u64, Option<u64>)> {
         | ValueTest::NotNan
         | ValueTest::NotEq(_)
         | ValueTest::OneOf(_)
+        | ValueTest::NoneOf(_)
         | ValueTest::Prefix(_)
         | ValueTest::Contains(_)
         | ValueTest::HasAny(_)
@@ -295,6 +298,7 @@ mod tests {
             ValueTest::Greater(Bound::Int(b)) => v > *b,
             ValueTest::GreaterEq(Bound::Int(b)) => v >= *b,
             ValueTest::OneOf(list) => list.contains(&int(v)),
+            ValueTest::NoneOf(list) => !list.contains(&int(v)),
             other => unreachable!("{other:?}"),
         };
         for (min, max) in (0..5).flat_map(|min| (min..5).map(move |max| (min, max))) {
@@ -302,6 +306,7 @@ mod tests {
             let zone = Zone { nulls: 1, has_nan: false, bounds: Some(bounds) };
             for v in -1..6 {
                 let list = vec![int(v), int(v + 3)];
+                let lists = [ValueTest::OneOf(list.clone()), ValueTest::NoneOf(list), ValueTest::NotNull];
                 let tests = [
                     ValueTest::Eq,
                     ValueTest::NotEq,
@@ -310,9 +315,10 @@ mod tests {
                     ValueTest::Greater,
                     ValueTest::GreaterEq,
                 ];
-                let tests =
-                    tests.into_iter().map(|t| t(int(v))).chain([ValueTest::OneOf(list), ValueTest::NotNull]);
-                for test in tests {
+                for test in tests.into_iter().map(|t| t(int(v))).chain(lists) {
+                    for n in 0..8_u64 {
+                        assert_eq!(is_true_for(&test, n), passes(&test, n.into()), "{test:?} {n}");
+                    }
                     // All values between the bounds: the zone is kept exactly if one passes.
                     assert_eq!(
                         may_hold(&test, &zone, 9),

@@ -15,6 +15,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{IndexKind, RowSet, ScalarIndex, SortedRun};
 use roaring::RoaringBitmap;
 use tracing::instrument;
+use uuid::Uuid;
 
 use super::build::{self, Build, IndexParameters};
 use super::create::{details, is_by_address, written_version};
@@ -40,6 +41,12 @@ pub struct IndexCare {
     pub rebuild: bool,
 }
 
+impl IndexCare {
+    fn is_about(&self, name: &str) -> bool {
+        self.names.as_ref().is_none_or(|names| names.iter().any(|wanted| wanted == name))
+    }
+}
+
 /// The new segment of an index, its files, and the entries that it replaces.
 pub(super) type Remade = (IndexMetadata, Vec<StagedFile>, Vec<IndexMetadata>);
 
@@ -56,7 +63,8 @@ pub(super) struct IndexChange {
 }
 
 impl Dataset {
-    /// Takes rows into the indices that these do not cover, and moves to the version that has the result, if any.
+    /// Takes rows into the indices that these do not cover, and moves to the version that has the result, if any. Segments
+    /// whose files are missing or damaged are built again.
     ///
     /// Errors: `NotFound` for names that no index has; those of reading and writing, and `Conflict`. The table is as before
     /// then, and the files of the attempt are removed.
@@ -73,16 +81,27 @@ impl Dataset {
             entries.iter().filter(|e| !e.is_system()).map(|e| e.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let (read, known) = (Arc::clone(&snapshot), Arc::clone(&entries));
-        let (readable, coverage) =
-            runtime::blocking(move || Ok((segments(&read, &known)?, Coverage::of(&read, &known)?))).await?;
+        let (read, known, wanted) = (Arc::clone(&snapshot), Arc::clone(&entries), care.clone());
+        let (readable, lost, coverage) = runtime::blocking(move || {
+            let is_lost = |segment: &Segment| {
+                let can_make = segment.kind == IndexKind::Vector || super::create::can_make(segment.kind);
+                !wanted.rebuild && can_make && wanted.is_about(&segment.name) && segment.is_lost(&read)
+            };
+            let all = segments(&read, &known)?;
+            let (lost, readable): (Vec<Segment>, Vec<Segment>) = all.into_iter().partition(is_lost);
+            let lost: Vec<Uuid> = lost.into_iter().map(|segment| segment.uuid).collect();
+            Ok((readable, lost, Coverage::of(&read, &known)?))
+        })
+        .await?;
         let (mut new, mut removed, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
-            if care.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|wanted| wanted == name)) {
+            if !care.is_about(name) {
                 continue;
             }
             let of_name: Vec<&IndexMetadata> = entries.iter().filter(|entry| entry.name == name).collect();
-            let Some(change) = change_of(&snapshot, &of_name, &readable, &coverage, care)? else { continue };
+            let Some(change) = change_of(&snapshot, &of_name, &readable, &lost, &coverage, care)? else {
+                continue;
+            };
             let made = self.remake(name, &of_name, change).await;
             match made {
                 Ok((entry, of_entry, replaced)) => {
@@ -197,6 +216,7 @@ fn change_of(
     snapshot: &Snapshot,
     entries: &[&IndexMetadata],
     readable: &[Segment],
+    lost: &[Uuid],
     coverage: &Coverage,
     care: &IndexCare,
 ) -> Result<Option<IndexChange>> {
@@ -225,7 +245,9 @@ fn change_of(
     let covered = covered.fold(RoaringBitmap::new(), |all, more| all | more);
     let uncovered = &live - covered;
     let count = care.merged_segments.unwrap_or(1).min(entries.len());
-    if uncovered.is_empty() && count < 2 {
+    let is_lost = |entry: &IndexMetadata| lost.contains(&entry.uuid);
+    let is_complete = uncovered.is_empty() && count < 2;
+    if is_complete && !entries.iter().any(|entry| is_lost(entry)) {
         return Ok(None);
     }
     // A segment keeps the entries of rows that it does not cover any more. Readers that mask segments together, as the
@@ -236,8 +258,14 @@ fn change_of(
     let may_be_named = coverage.has_moves()
         || kinds.iter().any(names_ids)
         || uncovered.min().is_some_and(|oldest| Some(oldest) <= newest);
-    let count = if may_be_named { entries.len() } else { count };
-    let chosen: Vec<&IndexMetadata> = entries.iter().skip(entries.len() - count).copied().collect();
+    let count = match (may_be_named, is_complete) {
+        (true, _) => entries.len(),
+        (false, true) => 0,
+        (false, false) => count,
+    };
+    let newest = entries.iter().rev().take(count).rev();
+    let others = entries.iter().take(entries.len() - count).filter(|entry| is_lost(entry));
+    let chosen: Vec<&IndexMetadata> = others.chain(newest).copied().collect();
     // Segments that cannot be read any more are replaced as if they covered nothing.
     let merged: Vec<Segment> = readable
         .iter()

@@ -15,13 +15,15 @@ use crate::commit::indexed_versions;
 use crate::dataset::Dataset;
 use crate::indices::segments;
 use crate::runtime::blocking;
+use crate::versions::snapshot::Snapshot;
 
 impl Dataset {
     /// Commits segments that were built apart as the index of a name, in place of the segments that it has, and moves to
     /// the new version. They do not cover fragments in which values of the column were replaced since they were built.
     ///
-    /// Errors: `InvalidInput` for no segments, segments of several kinds or of another column, and fragments that two of
-    /// them cover; `AlreadyExists` for a name of an index over another column; `Conflict`.
+    /// Errors: `InvalidInput` for no segments, segments of several kinds, of another column or of a later version, and
+    /// fragments that two of them cover; `NotFound` for segments whose files this table or branch does not have;
+    /// `AlreadyExists` for a name of an index over another column; `Conflict`.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_index_segments(
         &mut self,
@@ -36,6 +38,9 @@ impl Dataset {
                 "segment {} is over the fields {:?}, expected [{}] for the column '{column}'",
                 other.uuid, other.fields, field.id
             )));
+        }
+        for segment in &segments {
+            check_built_here(self.snapshot(), segment).await?;
         }
         let replaced = self.segments_of(name).await?;
         if replaced.iter().any(|entry| entry.fields != [field.id]) {
@@ -77,6 +82,30 @@ impl Dataset {
         let like = merged.first().cloned();
         let change = IndexChange { removed: Vec::new(), merged, fragments: Vec::new(), like };
         Ok(self.remake(&name, &entries, change).await?.0)
+    }
+}
+
+/// Errors: `InvalidInput` for a segment of a later version than this one, `NotFound` for one whose files are not there.
+async fn check_built_here(snapshot: &Snapshot, segment: &IndexMetadata) -> Result<()> {
+    let (uuid, current) = (segment.uuid, snapshot.version());
+    let root = snapshot.store.root();
+    if segment.dataset_version > current {
+        return Err(Error::invalid_input(format!(
+            "segment {uuid} was built at version {}, expected version {current} of {root} or one before it",
+            segment.dataset_version
+        )));
+    }
+    let parts = IndexParts::of(segment)?;
+    let (store, directory) = snapshot.locate("_indices", &uuid.to_string(), parts.base_id)?;
+    let found = store.list(&directory).await?;
+    let missing =
+        parts.files.iter().map(|(name, _)| name.as_str()).find(|name| !found.iter().any(|f| f == name));
+    match missing.or(found.is_empty().then_some("file")) {
+        None => Ok(()),
+        Some(name) => Err(Error::not_found(format!(
+            "segment {uuid} has no {name} in {}, expected a segment that was built in {root}",
+            store.full_path(&directory)
+        ))),
     }
 }
 
