@@ -126,13 +126,13 @@ test: test-rust test-python
 test-rust: | toolchain
 	# The whole workspace, though the extension module has no Rust tests: so the dependencies get the same features
 	# as in the wheel and are compiled once.
-	$(CARGO) test --release --locked --quiet --workspace
+	RUST_TEST_THREADS=$(PROCESSES) $(CARGO) test --release --locked --quiet --workspace
 
 .PHONY: test-python
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(PYTEST) --numprocesses=$(PROCESSES) --dist=worksteal tests/python tests/parity $(ARGS)
 	$(PYTEST) pennon $(ARGS)
-	$(SPARK_ENV) $(PYTEST) --numprocesses=2 --dist=worksteal tests/spark $(ARGS)
+	$(SPARK_ENV) $(PYTEST) --numprocesses=3 --dist=worksteal tests/spark $(ARGS)
 	$(MAKE) lane-connect
 
 # Other releases of PySpark, and Spark Connect, each in an environment of its own.
