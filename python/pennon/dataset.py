@@ -387,6 +387,7 @@ class LanceDataset(
         for transaction in transactions:
             if not isinstance(transaction, Transaction):
                 raise InvalidTypeError(f"transactions must be Transaction objects, got {type(transaction)}")
+            commits.check_read_version(transaction.read_version)
         merged = Transaction._of(_native.merge_appends(list(transactions)))
         dataset = LanceDataset.commit(
             dest,

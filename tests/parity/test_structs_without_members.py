@@ -68,3 +68,21 @@ def test_columns_behind_one(tmp_path: Path, file_version: str) -> None:
         return
     pennon.write_dataset(data, tmp_path / "ours", data_storage_version=file_version)
     assert_both_agree(tmp_path / "ours")
+
+
+@pytest.mark.parametrize("type", [NOTHING, AROUND], ids=["alone", "in a struct"])
+def test_new_columns_of_nulls(tmp_path: Path, type: pa.DataType, file_version: str) -> None:
+    """The reference adds the column, and its next compaction writes other values."""
+    uri, column = str(tmp_path / "t"), pa.field("e", type)
+    table = pennon.write_dataset({"id": [1, 2]}, uri, data_storage_version=file_version)
+    refused = (pennon.UnsupportedError, pennon.InvalidInputError)
+    for add in (table.add_columns, table.with_new_columns):
+        with pytest.raises(refused, match=r"field `e.*: (structs without members can be stored|1 null structs)"):
+            add(column)
+    assert (table.version, pennon.dataset(uri).schema.names) == (1, ["id"])
+    assert table.optimize.compact_files().fragments_removed == 0
+    # Nothing is null without rows.
+    table.delete("true")
+    table.add_columns(column)
+    table.optimize.compact_files()
+    assert table.schema.names == ["id", "e"]

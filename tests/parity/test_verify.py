@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lance
 import pennon
@@ -150,3 +151,19 @@ def test_pages_of_files_that_only_older_versions_have(old_versions: Path) -> Non
     assert pennon.verify(old_versions).ok
     findings = pennon.verify(old_versions, data=True).findings
     assert {(found.kind, found.version, found.path) for found in findings} == {("damaged_file", 5, str(data))}
+
+
+@pytest.mark.parametrize("library", [lance, pennon], ids=["pylance-tags", "pennon-tags"])
+def test_a_tag_of_a_detached_version(tmp_path: Path, library: Any) -> None:
+    uri = str(tmp_path / "table")
+    library.write_dataset(rows(8), uri, max_rows_per_file=4, enable_stable_row_ids=True)
+    delete = library.LanceOperation.Delete([], [0], "x")
+    apart = library.LanceDataset.commit(uri, delete, read_version=1, detached=True)
+    library.dataset(uri).tags.create("apart", apart.version)
+    assert pennon.dataset(uri, version="apart").count_rows() == 4
+    sound(uri)
+    assert pennon.repair(uri, apply=True).ok
+    (tmp_path / "table" / "_versions" / f"d{apart.version}.manifest").unlink()
+    for data in (False, True):
+        (found,) = pennon.verify(uri, data=data).findings
+        assert found.message == f'tag "apart" names version {apart.version}, which is not there'

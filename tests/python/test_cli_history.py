@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pennon
@@ -263,3 +264,36 @@ def test_the_history_of_a_row_in_columns_of_its_branch(table: pennon.LanceDatase
         ("Update", 2, None, False),
     ]
     assert rows[-1]["n"] == 0
+
+
+def test_detached_versions(table: pennon.LanceDataset) -> None:
+    apart = table
+    for number in (2, 3):
+        delete = pennon.LanceOperation.Delete([], [0] if number == 2 else [], "x")
+        read = 2 if number == 2 else apart.version
+        apart = pennon.LanceDataset.commit(table.uri, delete, read_version=read, detached=True)
+        table.tags.create(f"apart-{number}", apart.version)
+    before = pennon.dataset(table.uri, version="apart-2").version
+    expected = [
+        f"version {apart.version} (tag: apart-3) Delete where x",
+        f"version {before} (tag: apart-2) Delete where x",
+        "version 2 (tag: v1) Append",
+        "version 1 Overwrite: first",
+    ]
+    for options in ([], ["--all"], ["-n", 4], ["-n", 1], ["-n", 3]):
+        lines = run("log", table.uri, "--tag", "apart-3", "--oneline", *options).lines
+        assert lines == expected[: options[1] if "-n" in options else None]
+    lines = run("show", table.uri, "apart-2").lines
+    assert lines[0] == f"version {before} (tag: apart-2)"
+    assert lines[-1] == (
+        f"no changes are shown: version {before} is detached: it is not in the history of {table.uri}"
+    )
+
+
+def test_the_insert_of_a_row_that_was_cleaned_up(table: pennon.LanceDataset) -> None:
+    table.tags.delete("v1")
+    table.cleanup_old_versions(timedelta(0))
+    _, insert, update, *values = run("blame", table.uri, 1).lines
+    assert insert == "version 1  (version was removed)  insert"
+    assert update.endswith("  Update")
+    assert values == ["  ~ id: null → 2, s: null → x"]

@@ -80,9 +80,9 @@ def test_history_of_cleaned_up_versions(table: pennon.LanceDataset) -> None:
     table.delete("id = 6")
     table.tags.create("b", 3)
     table.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
-    assert steps(table, 3) == [("update", 3, "b"), ("update", 4, "c")]
+    assert steps(table, 3) == [("insert", 1, None), ("update", 3, "b"), ("update", 4, "c")]
     about = table.history(3).to_pylist()
-    assert [step["_operation"] for step in about] == ["Update", None]
+    assert [step["_operation"] for step in about] == [None, "Update", None]
     # Seen first in the next version that is left.
     assert steps(table, 5) == [("insert", 1, "row 5"), ("delete", 6, None)]
     assert steps(table, 7) == [("insert", 1, "row 7")]
@@ -338,3 +338,38 @@ def test_when_versions_move(table: pennon.LanceDataset) -> None:
     version = table.version + 1
     table.insert(numbers(2, 50), mode="overwrite")
     assert lineage(table) == {12: (version, version), 13: (version, version)}
+
+
+def test_the_insert_of_a_row_in_a_version_that_is_not_there(table: pennon.LanceDataset, uri: str) -> None:
+    """Its number is known, and nothing else if the row was updated since."""
+    table.update({"text": "'two'"}, where="id in (3, 4)")
+    table.insert(numbers(1, 10))
+    table.update({"text": "'ten'"}, where="id in (4, 10)")
+    whole = {row: steps(table, row) for row in range(11)}
+    branch, clone = table.create_branch("dev", 4), table.shallow_clone(uri + "-clone", 4)
+    table.update_config({"a": "b"})
+    table.cleanup_old_versions(timedelta(0))
+    assert [version["version"] for version in table.versions()] == [4, 5]
+    for other in (branch, clone, table):
+        for row in range(11):
+            (kind, version, _), *middle, last = [*whole[row][:1], *whole[row]]
+            expected = whole[row] if len(whole[row]) == 1 else [(kind, version, None), last]
+            assert steps(other, row) == expected, (other.uri, row, middle)
+        first = other.history(4).to_pylist()[0]
+        assert {first[name] for name in ("_commit_timestamp", "_operation", "_rowaddr", "id")} == {None}
+    branch.delete("id = 4")
+    assert steps(branch, 4) == [("insert", 1, None), ("update", 4, "ten"), ("delete", 5, None)]
+
+
+def test_the_insert_of_a_row_between_versions_that_are_left(table: pennon.LanceDataset) -> None:
+    table.tags.create("first", 1)
+    table.insert(numbers(2, 10))
+    table.update({"text": "'ten'"}, where="id in (3, 10)")
+    for left in (3, 4):
+        if left == 4:
+            table.delete("id = 0")
+        table.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+        assert [version["version"] for version in table.versions()] == [1, left]
+        assert steps(table, 10) == [("insert", 2, None), ("update", 3, "ten")]
+        assert steps(table, 11) == [("insert", 2, "row 11")]
+        assert steps(table, 3) == [("insert", 1, "row 3"), ("update", 3, "ten")]

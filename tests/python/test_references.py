@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pennon
@@ -56,3 +57,31 @@ def test_what_is_no_version_of_a_delta(table: pennon.LanceDataset) -> None:
             table.delta(**ends)
     assert isinstance(table._native, _native.Dataset)
     assert table.delta(1).get_inserted_rows().read_all()["a"] == pa.chunked_array([[2]])
+
+
+BEFORE: dict[str, Callable[[pennon.LanceDataset], object]] = {
+    "changes": lambda table: table.changes(1),
+    "each change": lambda table: table.changes(0, mode="each"),
+    "changes since a time": lambda table: table.changes(datetime(2000, 1, 1)),
+    "checkout_version": lambda table: table.checkout_version(1),
+    "restore_rows": lambda table: table.restore_rows([0], 1),
+    "dataset": lambda table: pennon.dataset(table.uri, version=1),
+}
+
+
+@pytest.mark.parametrize("verb", BEFORE)
+def test_a_version_from_before_a_branch_or_a_clone(table: pennon.LanceDataset, uri: str, verb: str) -> None:
+    branch = table.checkout_version(("dev", None))
+    clones = [table.shallow_clone(uri + "-shallow", 2), table.deep_clone(uri + "-deep", 2)]
+    for made, source in [(branch, "main"), *((clone, uri) for clone in clones)]:
+        made.insert({"a": [3]})
+        with pytest.raises(pennon.NotFoundError, match="There is no version 1 of ") as raised:
+            BEFORE[verb](made)
+        message = str(raised.value)
+        assert message.endswith(f": it begins at version 2 of {source}, where earlier versions are"), message
+        assert "cleaned up" not in message
+    # One that was there is not one from before.
+    (clone, _) = clones
+    clone.cleanup_old_versions(timedelta(0))
+    with pytest.raises(pennon.NotFoundError, match="Version 2 was cleaned up"):
+        clone.checkout_version(2)

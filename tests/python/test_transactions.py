@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pennon import LanceOperation as Operation
 from pennon.dataset import LANCE_COMMIT_MESSAGE_KEY, DatasetBasePath, Index
+from pennon.errors import PositionError
 from pennon.file import LanceFileWriter
 from pennon.fragment import RowIdSequence, write_fragments
 from support.tables import numbers
@@ -507,3 +508,19 @@ def test_status_of_a_transaction(table: pennon.LanceDataset) -> None:
     assert table.commit_status("5a2b7d3e-0000-4000-8000-000000000000") == (None, None)
     error = pennon.CommitUnknownError("the answer was lost", uuid)
     assert (error.uuid, isinstance(error, OSError)) == (uuid, True)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**64, "x", 1.5])
+def test_numbers_that_are_none(table: pennon.LanceDataset, wrong: Any) -> None:
+    """The error names the part, and no struct of the core."""
+    error = pennon.InvalidTypeError if isinstance(wrong, str | float) else PositionError
+    transaction = pennon.Transaction(wrong, Operation.Append([]))
+    with pytest.raises(error, match=r"^read_version must be "):
+        commit(table, Operation.Append([]), read_version=wrong)
+    with pytest.raises(error, match=r"^read_version must be "):
+        commit(table, transaction)
+    with pytest.raises(error, match=r"^read_version must be "):
+        pennon.LanceDataset.commit_batch(table, [transaction])
+    with pytest.raises(pennon.InvalidTypeError, match=r"^max_retries: [^:]*$"):
+        commit(table, Operation.Append([]), read_version=1, max_retries=wrong)
+    assert table.latest_version == 1

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::TryStreamExt;
+use pennon_core::file::FileVersion;
 use pennon_core::transaction::UpdateMode;
 use pennon_core::{ErrorKind, Version};
 use pennon_table::compact::CompactionOptions;
 use pennon_table::jobs::{Division, JobPlan, Task, TaskResult, Work};
 use pennon_table::scan::{Projection, ScanOptions};
 use pennon_table::{
-    BatchReader, ConflictRetries, Dataset, MergeClauses, MergeOptions, MergeWriteMode, UpdateOptions,
-    WhenMatched, WhenUnmatchedTarget, WriteMode, WriteOptions,
+    BatchReader, ConflictRetries, CreateOptions, Dataset, MergeClauses, MergeOptions, MergeWriteMode,
+    NewColumns, UpdateOptions, WhenMatched, WhenUnmatchedTarget, WriteMode, WriteOptions,
 };
 
 use crate::support::{append, by_id, create_cut, open, params, reader, transaction_options};
@@ -219,4 +220,40 @@ async fn any_nan_is_the_key_of_any_other() {
     dataset.merge_columns(keyed(vec![other_nan, 0.0], "b", vec![7, 8]), "key", "key").await.unwrap();
     let found: Vec<_> = shown(&dataset).await.into_iter().map(|[a, b, ..]| (a, b)).collect();
     assert_eq!(found, [(Some(0), Some(7)), (Some(1), None), (Some(2), Some(8)), (Some(3), Some(7))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn null_structs_without_members_are_refused() {
+    let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+    let structs = |members: Vec<Arc<Field>>| DataType::Struct(members.into());
+    let nothing = || structs(Vec::new());
+    for version in [FileVersion::V2_0, FileVersion::V2_1, FileVersion::V2_2] {
+        let directory = tempfile::tempdir().unwrap();
+        let uri = directory.path().join("table");
+        let old = StructArray::from(vec![(
+            field("i", DataType::Int64),
+            Arc::new(Int64Array::from(vec![1, 2])) as _,
+        )]);
+        let rows =
+            RecordBatch::try_from_iter_with_nullable([("x", Arc::new(old) as ArrayRef, false)]).unwrap();
+        let create = CreateOptions { file_version: Some(version), ..CreateOptions::default() };
+        let options = WriteOptions { create, max_rows_per_file: 1, ..params(WriteMode::Create) };
+        let mut dataset = Dataset::write(reader(rows), uri.to_str().unwrap(), options).await.unwrap();
+        let member =
+            |inner: Arc<Field>| Arc::new(Schema::new(vec![Field::new("x", structs(vec![inner]), false)]));
+        let refused = [column("e", nothing()), member(field("e", nothing()))];
+        for columns in refused {
+            let error = dataset.add_columns(NewColumns::Null(Arc::clone(&columns)), None).await.unwrap_err();
+            assert!(error.to_string().starts_with("field `"), "{version}: {error}");
+            let kept = dataset.with_columns(columns).unwrap_err();
+            assert_eq!((error.kind(), dataset.version()), (kept.kind(), Version(1)), "{version}");
+        }
+        let accepted =
+            [member(field("j", DataType::Int64)), column("n", DataType::Null), column("t", DataType::Utf8)];
+        for columns in accepted {
+            dataset.add_columns(NewColumns::Null(columns), None).await.unwrap();
+        }
+        dataset.compact(&CompactionOptions::default()).await.unwrap();
+        assert_eq!((dataset.manifest().fragments.len(), dataset.count_rows(None).await.unwrap()), (1, 2));
+    }
 }

@@ -115,6 +115,8 @@ class ColumnMethods(ScanMethods):
         pennon.InvalidInputError
             An expression does not parse or cannot be computed, there are too many or too few rows, or a column
             without values is not nullable.
+        pennon.UnsupportedError
+            Files of the table cannot hold the values, such as null structs without members.
         pennon.CommitConflictError
             Another writer changed rows or columns.
 

@@ -168,8 +168,9 @@ class HistoryMethods(TableMethods):
             `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`, `_operation` and
             `_commit_message` of the commit, `_rowaddr`, the address of the row in that version, then its values,
             in the columns of this version as `changes` finds them. Address and values of a deleted row are null,
-            and so are time, operation and message of a version that was cleaned up; a deletion in such a version
-            is reported at the next version that was kept.
+            and so are time, operation and message of a version that was cleaned up, or is from before the branch
+            or clone. Such versions show the last change of the row and its insert, which has neither address nor
+            values if the row was updated since; a deletion shows at the next version that is there.
 
         Raises
         ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon._options import checked_text, strings, unicode
+from pennon._options import checked_number, checked_text, strings, unicode
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.transaction import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 
@@ -33,6 +33,7 @@ def transaction_of(
                 "commit_message cannot be given with a Transaction: set the message in its transaction_properties, "
                 f"under {LANCE_COMMIT_MESSAGE_KEY!r}"
             )
+        check_read_version(operation.read_version)
         return operation
     if not isinstance(operation, LanceOperation.BaseOperation):
         raise InvalidTypeError(
@@ -41,9 +42,16 @@ def transaction_of(
     on_newest = (LanceOperation.Overwrite, LanceOperation.Restore)
     if read_version is None and not isinstance(operation, on_newest):
         raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
+    check_read_version(read_version)
     properties = {} if message is None else {LANCE_COMMIT_MESSAGE_KEY: message}
     # Without a version the core takes the newest.
     return Transaction(read_version, operation, transaction_properties=properties)  # type: ignore[arg-type]
+
+
+def check_read_version(version: int | None) -> None:
+    """Raises as `checked_number` for a read version that is none."""
+    if version is not None:
+        checked_number("read_version", version)
 
 
 def stable_row_ids(transaction: Transaction, asked: bool | None) -> bool:
@@ -55,7 +63,9 @@ def stable_row_ids(transaction: Transaction, asked: bool | None) -> bool:
 
 
 def with_causes(error: TypeError) -> InvalidTypeError:
-    """The same error with the messages of its causes, which name the wrong value."""
+    """The same error with the messages of its causes, which name the wrong value; one that names it as it is."""
+    if isinstance(error, InvalidTypeError):
+        return error
     messages, cause = [], error.__cause__
     while cause is not None:
         messages.append(str(cause))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 AT_A_TIME = 16
 # Versions of which it is tried whether they are there.
 FEW = 64
+# The numbers of detached versions begin here.
+DETACHED = 2**63
 SCHEMA = pa.schema(
     [
         pa.field("version", pa.uint64()),
@@ -155,9 +157,9 @@ def commits(table: LanceDataset, numbers: Sequence[int], branch: str | None) -> 
 
 
 def numbers_of(table: LanceDataset) -> list[int]:
-    """The versions up to this one, newest first; reads no manifest."""
-    newest = table.version
-    return [entry["version"] for entry in reversed(table.version_refs()) if entry["version"] <= newest]
+    """The versions up to this one, newest first; reads the manifests of detached ones only."""
+    detached, newest = _detached(table)
+    return detached + [entry["version"] for entry in reversed(table.version_refs()) if entry["version"] <= newest]
 
 
 def newest_numbers(table: LanceDataset, most: int) -> list[int]:
@@ -178,18 +180,37 @@ def newest_numbers(table: LanceDataset, most: int) -> list[int]:
 def version_before(table: LanceDataset, uri: str, branch: str | None) -> int:
     """The number of the version before this one, 0 for the first of a table.
 
-    Raises `NotFoundError` if it was removed, or is one of another branch or table.
+    Raises `NotFoundError` if it was removed, is one of another branch or table, or if this version is detached.
     """
     number = table.version - 1
+    history = history_of(uri, branch)
+    if table.version >= DETACHED:
+        raise NotFoundError(f"version {table.version} is detached: it is not in the history of {history}")
     if number and _is_there(table, number):
         return number
-    history = history_of(uri, branch)
     first, is_cloned = first_version(table, branch)
     if table.version > first:
         raise NotFoundError(f"version {number} of {history} was removed, and nothing is there to compare with")
     if is_cloned:
         raise NotFoundError(f"version {first} is the first of {history}: it has the rows of what it was made from")
     return 0
+
+
+def _detached(table: LanceDataset) -> tuple[list[int], int]:
+    """This version and those that it was made on, newest first, as far as they are detached; the one they follow.
+
+    The latter is 0 if that is not known any more.
+    """
+    found: list[int] = []
+    number = table.version
+    while number >= DETACHED and number not in found:  # a damaged one may name itself
+        found.append(number)
+        try:
+            made = table.checkout_version(number).read_transaction(number)
+        except NotFoundError:
+            made = None
+        number = 0 if made is None else made.read_version
+    return found, number
 
 
 def _is_there(table: LanceDataset, number: int) -> bool:

@@ -114,6 +114,8 @@ def _print(output: Output, id: int, history: pa.Table) -> None:
         said = f": {shown(message)}" if message else ""
         output.line(f"{title}  {when}  {row['_operation'] or row['_change_type']}{said}")
         kind = row["_change_type"]
+        if kind == "insert" and row["_rowaddr"] is None:  # its values are not known any more
+            continue
         if kind == "delete":
             output.values("  " + output.style(f"- {_feed.values(before)}", fg="red"))
         elif kind == "insert":

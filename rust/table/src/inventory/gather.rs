@@ -46,6 +46,8 @@ pub(crate) struct Inventory {
     pub(crate) newest: Version,
     /// The versions of this branch, ascending; detached ones are not among them.
     pub(crate) versions: Vec<Located>,
+    /// The detached versions.
+    pub(crate) detached: Vec<Located>,
     /// Tags of versions of this branch.
     pub(crate) tags: Vec<(String, Version)>,
     /// Branches that were made from versions of this one, with those versions.
@@ -125,11 +127,12 @@ pub(crate) async fn gather(
     let mut plan = CleanupPlan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
     let mut reader = Reader::new();
     let newest = versions.last().map_or(snapshot.version(), |at| at.version);
-    let detached = files
+    let detached: Vec<Located> = files
         .iter()
         .filter_map(|file| naming::parse_detached(file.path.strip_prefix(VERSIONS)?.strip_prefix('/')?))
-        .map(|version| Located { version, scheme: NamingScheme::V2 });
-    let own: Vec<Located> = versions.iter().copied().chain(detached).collect();
+        .map(|version| Located { version, scheme: NamingScheme::V2 })
+        .collect();
+    let own: Vec<Located> = versions.iter().chain(&detached).copied().collect();
     let mut take = |version: &Snapshot, indices: &[IndexMetadata]| {
         plan.version(&version.manifest, indices);
         see(version, indices);
@@ -169,6 +172,7 @@ pub(crate) async fn gather(
         files,
         newest,
         versions,
+        detached,
         tags,
         branches,
         damaged,

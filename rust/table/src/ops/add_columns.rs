@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_array::{ArrayRef, RecordBatch, StructArray, new_null_array};
+use arrow_schema::{ArrowError, SchemaRef};
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::Fragment;
-use pennon_core::schema::{Evolved, Field, Schema};
+use pennon_core::schema::{Evolved, Field, LogicalType, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result};
+use pennon_datafile::{FileWriter, WriteOptions as FileOptions};
 use tracing::instrument;
 
 use crate::blobs::write as blobs;
@@ -31,8 +33,8 @@ impl Dataset {
     ///
     /// Errors: `AlreadyExists` and `SchemaMismatch` for columns that are there, `InvalidInput` for names that cannot
     /// be, expressions that do not parse or cannot be computed, values of too many or too few rows, and null columns
-    /// that may not be null; `Conflict` if others changed rows or columns meanwhile. The table is as before then, and
-    /// the files of the attempt are removed.
+    /// that may not be null; these or `Unsupported` for null structs without members; `Conflict` if others
+    /// changed rows or columns meanwhile. The table is as before then, and the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
         let fragments = self.manifest().fragments.decode_all().collect();
@@ -65,12 +67,11 @@ impl Dataset {
         new: NewColumns,
         batch_size: Option<usize>,
     ) -> Result<(Vec<Fragment>, Schema)> {
-        let next = self.manifest().next_field_id();
         let evolve = |new: &arrow_schema::Schema| self.with_new_columns(new);
         let (evolved, values) = match new {
             NewColumns::Null(new) => {
                 let Evolved { schema, added } = evolve(&new)?;
-                all_nullable(&added.fields, next)?;
+                self.check_null_columns(&added)?;
                 return Ok((Vec::new(), schema));
             }
             NewColumns::Values(reader) => {
@@ -107,6 +108,27 @@ impl Dataset {
         Ok(evolved)
     }
 
+    /// Checks new columns that are null in all rows. Errors: `InvalidInput` if they may not be null, this or `Unsupported`
+    /// for structs without members whose nulls new files of the table cannot hold: no row could be written again.
+    pub(super) fn check_null_columns(&self, added: &Schema) -> Result<()> {
+        all_nullable(&added.fields, self.manifest().next_field_id())?;
+        let Ok(version) = self.manifest().version_of_new_files() else { return Ok(()) };
+        if self.manifest().live_rows() == 0 || !added.fields.iter().any(has_empty_struct) {
+            return Ok(());
+        }
+        let mut stored = blobs::stored_schema(added, version)?;
+        stored.fields.retain(has_empty_struct);
+        let first = self.manifest().next_field_id();
+        stored.fields.iter_mut().for_each(allow_nulls);
+        let nulls = stored.fields.iter().map(|field| null_value(field, first)).collect::<Result<_, _>>();
+        let nulls = nulls.and_then(|nulls| RecordBatch::try_new(Arc::new(stored.to_arrow()), nulls));
+        let nulls = nulls.map_err(|e| Error::internal(format!("a row of nulls: {e}")))?;
+        let options = FileOptions { version, ..FileOptions::default() };
+        let mut writer = FileWriter::try_new(std::io::sink(), stored, options)?;
+        writer.write(&nulls)?;
+        writer.finish().map(drop)
+    }
+
     /// As [`Self::with_new_columns`], of columns that expressions compute.
     pub(crate) fn with_expressions(
         &self,
@@ -134,7 +156,29 @@ impl Dataset {
     }
 }
 
-pub(super) fn all_nullable(fields: &[Field], first: FieldId) -> Result<()> {
+/// A value of each new field that is null, and of structs that were there one that is not.
+fn null_value(field: &Field, first: FieldId) -> Result<ArrayRef, ArrowError> {
+    if field.id >= first || field.logical_type != LogicalType::Struct {
+        return Ok(new_null_array(&field.data_type(), 1));
+    }
+    let members = field.children.iter().map(|child| null_value(child, first)).collect::<Result<_, _>>()?;
+    let fields = field.children.iter().map(Field::to_arrow).collect();
+    Ok(Arc::new(StructArray::try_new(fields, members, None)?))
+}
+
+fn has_empty_struct(field: &Field) -> bool {
+    field.children.iter().any(has_empty_struct)
+        || field.logical_type == LogicalType::Struct && field.children.is_empty()
+}
+
+fn allow_nulls(field: &mut Field) {
+    field.nullable = true;
+    if field.logical_type == LogicalType::Struct {
+        field.children.iter_mut().for_each(allow_nulls);
+    }
+}
+
+fn all_nullable(fields: &[Field], first: FieldId) -> Result<()> {
     fields.iter().try_for_each(|field| match field.id >= first {
         true if field.nullable => Ok(()),
         true => Err(Error::invalid_input(format!(

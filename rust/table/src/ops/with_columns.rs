@@ -12,7 +12,6 @@ use pennon_core::schema::Schema;
 use pennon_core::transaction::{Merge, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result};
 
-use super::add_columns::all_nullable;
 use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedChange;
@@ -22,7 +21,8 @@ impl Dataset {
     /// handle commits them with it, as one version; every other change is `Unsupported`.
     ///
     /// The handle that this is called on stays as it is. Errors: `AlreadyExists` and `SchemaMismatch` for columns that are
-    /// there, `InvalidInput` for names that cannot be, columns that cannot be null, and a handle that has such columns.
+    /// there, `InvalidInput` for names that cannot be, columns that cannot be null, and a handle that has such columns;
+    /// this or `Unsupported` for structs without members.
     pub fn with_columns(&self, columns: SchemaRef) -> Result<Self> {
         if columns.fields().is_empty() {
             return Err(Error::invalid_input("No columns were given to add"));
@@ -30,9 +30,8 @@ impl Dataset {
         if self.uncommitted_columns().is_some() {
             return Err(Error::invalid_input("The handle has columns already that are not committed"));
         }
-        let next = self.manifest().next_field_id();
         let evolved = self.with_new_columns(&columns)?;
-        all_nullable(&evolved.added.fields, next)?;
+        self.check_null_columns(&evolved.added)?;
         Ok(self.on(self.snapshot().with_columns(evolved.schema, columns)))
     }
 

@@ -282,9 +282,7 @@ pub(crate) async fn explain_missing(store: &Store, version: Version, error: Erro
         return error;
     }
     match of_store(store).await {
-        Some((name, branch)) if version < branch.parent_version => {
-            branch.begins_later(&name, version).with_source(error)
-        }
+        Some((name, branch)) if version < branch.parent_version => branch.begins_later(&name, version),
         Some((name, _)) => error.at(format!("branch {name}")),
         None => error,
     }

@@ -7,7 +7,7 @@ use pennon_core::error::ResultExt;
 use pennon_core::lengths::to_u64;
 use pennon_core::manifest::naming::{self, NamingScheme};
 use pennon_core::manifest::{Manifest, Tail};
-use pennon_core::transaction::{Restore, Transaction};
+use pennon_core::transaction::{Operation, Restore, Transaction};
 use pennon_core::{Error, Result, Version, checksum};
 use tracing::warn;
 
@@ -280,12 +280,61 @@ pub(crate) async fn load_version(
     match load(store, session, Located { version, scheme }).await {
         Err(error) if error.is_not_found() && !version.is_detached() => {
             match load(store, session, Located { version, scheme: other }).await {
-                Err(second) if second.is_not_found() => Err(missing::explain(store, version, error).await),
+                Err(second) if second.is_not_found() => {
+                    Err(explain_missing(store, session, version, error).await)
+                }
                 found => found,
             }
         }
         found => found,
     }
+}
+
+/// The error of a version that was not found in a table: it was cleaned up, is one from before a clone, or nobody has
+/// committed it yet. What was found out already if there is no table.
+async fn explain_missing(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    version: Version,
+    error: Error,
+) -> Error {
+    let Ok(Some(newest)) = locate::find(store, None).await.map(|found| found.map(|at| at.version)) else {
+        return error;
+    };
+    if version == Version(0) || version > newest {
+        let root = store.root();
+        return Error::not_found(format!(
+            "There is no version {version} of {root}: it was not found, and the newest is {newest}"
+        ));
+    }
+    if let Some(error) = before_clone(store, session, version).await {
+        return error;
+    }
+    missing::cleaned_up(
+        version,
+        &format!("it is the one that was asked for, and was not found in {}", store.root()),
+    )
+}
+
+/// The error of a version before the first one of a clone or branch; `None` if the table is neither, begins with that
+/// version or an earlier one, or if its first version was cleaned up.
+pub(crate) async fn before_clone(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    version: Version,
+) -> Option<Error> {
+    let first = *locate::list(store).await.ok()?.first()?;
+    if version >= first.version {
+        return None;
+    }
+    let snapshot = load(store, session, first).await.ok()?;
+    let Operation::Clone(clone) = transaction(&snapshot).await.ok()??.operation else { return None };
+    Some(Error::not_found(format!(
+        "There is no version {version} of {}: it begins at version {} of {}, where earlier versions are",
+        store.root(),
+        clone.ref_version,
+        clone.ref_path
+    )))
 }
 
 /// The version that a restore goes back to. Errors: `NotFound` naming it.

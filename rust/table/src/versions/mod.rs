@@ -5,7 +5,7 @@
 //! | `count` | rows of fragments whose manifest does not record them |
 //! | `locate` | the newest version, and all of them, by the names of their manifests |
 //! | `load` | from a manifest file to a [`Snapshot`], and from a snapshot to its transaction |
-//! | `missing` | why a version is not there |
+//! | `missing` | the error of a version that was cleaned up |
 //! | `resolve` | the newest version that can be read, and the version of a time |
 //! | `snapshot` | one immutable version, with what was read of it so far |
 //! | `row_ids` | the row id index of a version, and of those near it |

@@ -9,7 +9,6 @@ use pennon_core::{Error, ErrorKind, Result, Version};
 use super::{FeedMode, FeedPoint};
 use crate::dataset::Dataset;
 use crate::refs;
-use crate::store::Store;
 use crate::versions::VersionRef;
 use crate::versions::load;
 use crate::versions::missing::cleaned_up;
@@ -67,11 +66,11 @@ impl Window {
             for at in &between {
                 expected = expected.next();
                 if at.version != expected {
-                    return Err(gap(&end.store, expected).await);
+                    return Err(gap(&end, expected).await);
                 }
             }
             if expected.next() < end.version() {
-                return Err(gap(&end.store, expected.next()).await);
+                return Err(gap(&end, expected.next()).await);
             }
         }
         let done = before.as_ref().is_some_and(|before| before.version() == end.version());
@@ -118,9 +117,18 @@ impl Window {
 }
 
 /// The error of a version between the ends that is not there.
-async fn gap(store: &Store, version: Version) -> Error {
-    let why = || cleaned_up(version, "each version between the ends is needed (mode=\"each\")");
-    refs::before_branch(store, version).await.unwrap_or_else(why)
+async fn gap(end: &Snapshot, version: Version) -> Error {
+    missing(end, version, "each version between the ends is needed (mode=\"each\")").await
+}
+
+/// The error of a version that is needed and is not there: the branch or clone begins later, or it was cleaned up.
+async fn missing(snapshot: &Snapshot, version: Version, why: &str) -> Error {
+    let store = &snapshot.store;
+    if let Some(error) = refs::before_branch(store, version).await {
+        return error;
+    }
+    let before_clone = load::before_clone(store, snapshot.session(), version).await;
+    before_clone.unwrap_or_else(|| cleaned_up(version, why))
 }
 
 /// The version a point means; `None` for the empty table before the first one.
@@ -142,8 +150,8 @@ async fn from_time(dataset: &Dataset, point: FeedPoint) -> Result<Option<Arc<Sna
             match locate::list(&dataset.snapshot().store).await?.first() {
                 Some(first) if first.version > Version(1) => {
                     let before = Version(first.version.0 - 1);
-                    let why = || cleaned_up(before, "the begin lies before the oldest version that is left");
-                    Err(refs::before_branch(&dataset.snapshot().store, before).await.unwrap_or_else(why))
+                    let why = "the begin lies before the oldest version that is left";
+                    Err(missing(dataset.snapshot(), before, why).await)
                 }
                 _ => Ok(None),
             }

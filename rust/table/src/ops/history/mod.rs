@@ -65,7 +65,8 @@ struct RowChange {
     version: Version,
     /// The version itself, if it was not cleaned up.
     commit: Option<Arc<Snapshot>>,
-    /// The row after the change, in the first version that is left of those with it.
+    /// The row after the change, in the first version that is left of those with it; `None` after a delete, and of an insert
+    /// whose values were changed since in a version that was cleaned up.
     location: Option<RowLocation>,
 }
 
@@ -74,9 +75,10 @@ impl Dataset {
     ///
     /// The columns are `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`,
     /// `_operation`, `_commit_message`, `_rowaddr`, then those of the table, matched as in a change feed. What is not
-    /// known is null: of a deleted row its address and values, of a version that was cleaned up the time, operation and
-    /// message. A deletion in one of those shows at the next version that is left. Changes without a trace in the
-    /// lineage do not show.
+    /// known is null: of a deleted row its address and values, of a version that is not there the time, operation and
+    /// message. A deletion in one of those shows at the next version that is left. Of the changes in versions before the
+    /// oldest one, as on branches and clones, the insert shows, without values unless it is the last change, and the last
+    /// update. Changes without a trace in the lineage do not show.
     ///
     /// Errors: `InvalidInput` for a table without stable row ids, an id that no row ever had, and a column of the table
     /// with the name of one of ours.

@@ -34,6 +34,14 @@ impl ChangeSink {
     async fn push(&mut self, change: RowChange) -> Result<()> {
         self.0.send(change).await.map_err(|_| Error::internal("the reader of the history is closed"))
     }
+
+    /// The insert of a row of which an update is the first trace: only the number of its version is known.
+    async fn push_insert(&mut self, version: Version, was_inserted: bool) -> Result<()> {
+        if !was_inserted {
+            return Ok(());
+        }
+        self.push(RowChange { kind: ChangeKind::Insert, version, commit: None, location: None }).await
+    }
 }
 
 /// At a version where the row lives: when it became what it is. Gives the version to continue with.
@@ -45,7 +53,9 @@ async fn before_life(states: &mut States, at: usize, found: &mut ChangeSink) -> 
         && let Some(made) = made
     {
         let before = made.checked_sub(1);
+        let was_inserted = is_inserted_before(states, before, created, updated).await?;
         let kind = match before {
+            _ if was_inserted => ChangeKind::Update,
             Some(before) => after(&states.state(before).await?.1),
             None => by_version(created, updated),
         };
@@ -55,12 +65,15 @@ async fn before_life(states: &mut States, at: usize, found: &mut ChangeSink) -> 
         found
             .push(RowChange { kind, version: updated, commit: Some(commit), location: Some(location) })
             .await?;
+        found.push_insert(created, was_inserted).await?;
         return Ok(before);
     }
     let Some(before) = first.checked_sub(1) else {
         // The versions since were cleaned up.
+        let was_inserted = is_inserted_before(states, None, created, updated).await?;
         let kind = by_version(created, updated);
         found.push(RowChange { kind, version: updated, commit: None, location: Some(location) }).await?;
+        found.push_insert(created, was_inserted).await?;
         return Ok(None);
     };
     let (_, older) = states.state(before).await?;
@@ -71,10 +84,12 @@ async fn before_life(states: &mut States, at: usize, found: &mut ChangeSink) -> 
     }
     let (commit, state) = states.state(first).await?;
     let location = if let State::Live { location, .. } = state { location } else { location };
-    let kind = after(&older);
     let in_gap = states.is_after_gap(first) && updated > states.version(before);
     let (version, commit) = if in_gap { (updated, None) } else { (states.version(first), Some(commit)) };
+    let was_inserted = is_inserted_before(states, Some(before), created, updated).await?;
+    let kind = if was_inserted { ChangeKind::Update } else { after(&older) };
     found.push(RowChange { kind, version, commit, location: Some(location) }).await?;
+    found.push_insert(created, was_inserted).await?;
     Ok(Some(before))
 }
 
@@ -130,4 +145,19 @@ fn after(before: &State) -> ChangeKind {
 
 fn by_version(created: Version, updated: Version) -> ChangeKind {
     if created == updated { ChangeKind::Insert } else { ChangeKind::Update }
+}
+
+/// Whether the row was inserted in a version that is not there: before the one of its update, and after `before`, the last
+/// one that is there before that.
+async fn is_inserted_before(
+    states: &mut States,
+    before: Option<usize>,
+    created: Version,
+    updated: Version,
+) -> Result<bool> {
+    let Some(before) = before else { return Ok(created < updated) };
+    if created >= updated || created <= states.version(before) {
+        return Ok(false);
+    }
+    Ok(!matches!(states.state(before).await?.1, State::Live { .. }))
 }

@@ -107,7 +107,8 @@ impl Dataset {
         let mut without_checksums = 0;
         let folder = snapshot.store.full_path(VERSIONS);
         let mut findings = judge::manifests(&folder, &found.versions, &found.damaged);
-        let present: BTreeSet<_> = found.versions.iter().map(|at| at.version).collect();
+        let present: BTreeSet<_> =
+            found.versions.iter().chain(&found.detached).map(|at| at.version).collect();
         findings.extend(judge::tags(&found.tags, &present));
         let of_reference = |error: &Error| Finding::new(FindingKind::DamagedReference, error.to_string());
         findings.extend(found.damaged_references.iter().map(of_reference));
