@@ -12,8 +12,8 @@ starts from the table as it was made. Reads go to Spark's sink `noop`. With `--r
 that folder, `spark-5M.json` for 5 M rows; `tests/pages.py --write` makes the tables of `docs/performance.md` of the
 files in `benches/results`. The page has 5 M rows with all verbs, and 20 M rows without arrays and compaction.
 
-One side is not a table: workers in Python that give Spark as many rows of the same columns from one batch in memory,
-or that count those which Spark hands them. Whatever goes through such workers takes about that long.
+One side is no table: workers in Python that give Spark as many rows of the same columns from one batch in
+memory, or that count those which Spark hands them. Whatever goes through such workers takes about that long.
 
 What is comparable: all sides have eight files and as many shuffle partitions as cores. Delta keeps the state of a
 log in as many partitions as cores, not in its default of 50, and has read the log of the table before the clock

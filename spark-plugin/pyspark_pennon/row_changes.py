@@ -419,8 +419,9 @@ def update_rows(target: Target, data: DataFrame) -> DataFrame:
 
     try:
         return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
-    except pennon.InvalidInputError:
-        repeated = data.groupBy("_rowid").count().where("count > 1").first()
+    except pennon.InvalidInputError as error:
+        is_repeated = "more than once" in str(error)
+        repeated = data.groupBy("_rowid").count().where("count > 1").first() if is_repeated else None
         if repeated is None:
             raise
         raise invalid(

@@ -312,13 +312,14 @@ class MergeAttempt:
 
         try:
             results = run_partitions(changes, write, f"merge into {self._target.uri}", tasks=len(shipped))
-        except pennon.InvalidInputError:
-            # Tasks do not know all rows of the source that match a row.
-            found = self._ambiguous(pairs)
+        except pennon.InvalidInputError as error:
+            # To look for the row takes as long as the join, so other errors are raised at once.
+            is_repeated = any(text in str(error) for text in ("more than once", "has two changes"))
+            found = self._ambiguous(pairs) if is_repeated else None
             if found is None:
                 raise
             raise invalid(found) from None
-        # Spark leaves out partitions of what it finds to be empty.
+        # Partitions that Spark finds to be empty run no task.
         done = {result.number for result in results}
         missing = [number for number in range(len(shipped)) if number not in done]
         return [*results, *(shipped.task(number).run(table_rows(iter([]), schema)) for number in missing)]

@@ -122,7 +122,7 @@ class ReadOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Parse Spark's options of a read; `ValueError` names the option at fault."""
-        # `schema()` is not told that it is of a stream.
+        # `schema()` does not know that it is of a stream.
         values = OptionValues(
             options,
             sorted(_READ),

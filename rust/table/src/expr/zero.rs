@@ -25,6 +25,42 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     .map(|t| t.data)
 }
 
+/// Gives zeros that something is compared with the sign of zero, in a coerced expression that was not simplified:
+/// simplification takes -0.0 for another value.
+pub(super) fn without_sign(expr: Expr) -> Result<Expr> {
+    expr.transform_up(|node| match node {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let sides = (Box::new(plain(*left)), Box::new(plain(*right)));
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(sides.0, op, sides.1))))
+        }
+        Expr::InList(mut node) => {
+            node.list = node.list.into_iter().map(plain).collect();
+            Ok(Transformed::yes(Expr::InList(node)))
+        }
+        Expr::Between(mut node) => {
+            (node.low, node.high) = (Box::new(plain(*node.low)), Box::new(plain(*node.high)));
+            Ok(Transformed::yes(Expr::Between(node)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .map(|t| t.data)
+}
+
+/// A zero without a sign; anything else as it is.
+fn plain(expr: Expr) -> Expr {
+    match expr {
+        Expr::Cast(mut cast) => {
+            cast.expr = Box::new(plain(*cast.expr));
+            Expr::Cast(cast)
+        }
+        Expr::Negative(inner) if zero_of(&inner).is_some() => plain(*inner),
+        other => match zero_of(&other) {
+            Some((_, zero)) => literal(zero),
+            None => other,
+        },
+    }
+}
+
 pub(super) fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)

@@ -37,8 +37,8 @@ const CREDENTIALS: [&str; 14] = [
     "service_account_key",
 ];
 
-/// Parts of the names of settings that are addresses of servers, as `Debug` shows the keys.
-const ADDRESSES: [&str; 3] = ["Endpoint", "BaseUrl", "AuthorityHost"];
+/// Settings that are addresses of servers, as `Debug` shows the keys.
+const ADDRESSES: [&str; 5] = ["Endpoint", "MsiEndpoint", "MetadataEndpoint", "BaseUrl", "AuthorityHost"];
 
 /// Builds a client of one kind. A macro, since the builders share no trait.
 macro_rules! prepare {
@@ -46,7 +46,9 @@ macro_rules! prepare {
         let chosen = choose($settings)?;
         for (key, value) in &chosen {
             let name = format!("{key:?}");
-            if ADDRESSES.iter().any(|part| name.contains(part)) {
+            // A host alone is no URL, and has no password.
+            let is_host = name == "AuthorityHost" && !value.contains("://");
+            if ADDRESSES.contains(&name.as_str()) && !is_host {
                 check_endpoint(&name, value)?;
             }
         }
@@ -199,6 +201,25 @@ mod tests {
         // Meant for another store.
         let shared = [("aws_skip_signature", "true"), ("azure_storage_account_key", "key")];
         Store::open("s3://bucket/table", &options(&shared)).unwrap();
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        let azure = |name: &str, value: &str| {
+            let given = [("account_name", "a"), ("account_key", "YQ=="), (name, value)];
+            Store::open("az://container/table", &options(&given)).map(drop)
+        };
+        for (name, value) in [
+            ("use_fabric_endpoint", "true"),
+            ("authority_host", "login.example.com"),
+            ("authority_host", "https://login.example.com"),
+        ] {
+            azure(name, value).unwrap();
+        }
+        for name in ["authority_host", "azure_storage_endpoint", "msi_endpoint"] {
+            let error = azure(name, "https://user:password@example.com").unwrap_err();
+            assert!(!error.to_string().contains("user:password"), "{error}");
+        }
     }
 
     #[test]

@@ -178,8 +178,8 @@ const REQUESTS: [&str; 6] = [
 /// Where the manifest store of `s3+ddb` addresses is, if not at Amazon's.
 pub(super) const DYNAMODB_ENDPOINT: &str = "dynamodb_endpoint";
 
-/// Names that have no effect here, and one for those who pass dictionaries on: when credentials expire that somebody else
-/// renews, how the reference's catalogs lay out new tables.
+/// Names without an effect here: other programs that are given the same dictionary read when credentials expire, or how
+/// the reference's catalogs lay out new tables.
 const OTHERS: [&str; 7] = [
     "aws_endpoint_url_s3",
     "bearer_token",
@@ -468,7 +468,8 @@ mod tests {
         use object_store::aws::AmazonS3ConfigKey;
         use object_store::azure::AzureConfigKey;
         use object_store::gcp::GoogleConfigKey;
-        let others: Vec<&str> = REQUESTS.iter().chain(&OTHERS).chain([&VERIFY_READS]).copied().collect();
+        let own = [&DYNAMODB_ENDPOINT, &VERIFY_READS];
+        let others: Vec<&str> = REQUESTS.iter().chain(&OTHERS).chain(own).copied().collect();
         for name in known().filter(|name| !others.contains(&name.as_str())) {
             // `azure_storage_` is a prefix of some names only, and some have no short form.
             let is_known = AmazonS3ConfigKey::from_str(&name).is_ok()

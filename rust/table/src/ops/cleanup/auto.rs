@@ -127,8 +127,7 @@ mod tests {
         ] {
             assert_eq!(duration(text).unwrap().as_secs(), seconds, "{text}");
         }
-        let wrong =
-            ["", "5", "s", "-1s", "1h,30m", "7 fortnights", "99999999999999999999s", "9999999999999weeks"];
+        let wrong = ["", "5", "s", "-1s", "1h,30m", "7 fortnights", "99999999999999999999s"];
         for text in wrong {
             assert_eq!(duration(text), None, "{text}");
         }

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_mean_nothing() {
+    fn invalid_values() {
         let wrong = |options: CompactionOptions, says: &str| {
             let error = options.settings(&Metadata::new()).unwrap_err();
             assert!(error.to_string().contains(says), "{error}");

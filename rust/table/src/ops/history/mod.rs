@@ -76,9 +76,11 @@ impl Dataset {
     /// The columns are `_change_type` (`insert`, `update`, `delete`), `_commit_version`, `_commit_timestamp`,
     /// `_operation`, `_commit_message`, `_rowaddr`, then those of the table, matched as in a change feed. What is not
     /// known is null: of a deleted row its address and values, of a version that is not there the time, operation and
-    /// message. A deletion in one of those shows at the next version that is left. Of the changes in versions before the
-    /// oldest one, as on branches and clones, the insert shows, without values unless it is the last change, and the last
-    /// update. Changes without a trace in the lineage do not show.
+    /// message. A deletion in one of those shows at the next version that is left.
+    ///
+    /// Of what happened before the oldest version, that of a branch or clone too, two changes are known: the insert and the
+    /// last update. If there was an update, the values that were inserted are not known. Changes without a trace in the
+    /// lineage do not show.
     ///
     /// Errors: `InvalidInput` for a table without stable row ids, an id that no row ever had, and a column of the table
     /// with the name of one of ours.

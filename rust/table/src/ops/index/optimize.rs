@@ -29,6 +29,9 @@ use crate::scan::covered_rows;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedFile;
 
+/// Segments whose files are looked for at a time.
+const CHECKED_AT_ONCE: usize = 16;
+
 /// What of an index is built again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexCare {
@@ -88,8 +91,12 @@ impl Dataset {
                 !wanted.rebuild && can_make && wanted.is_about(&segment.name) && segment.is_lost(&read)
             };
             let all = segments(&read, &known)?;
-            let (lost, readable): (Vec<Segment>, Vec<Segment>) = all.into_iter().partition(is_lost);
-            let lost: Vec<Uuid> = lost.into_iter().map(|segment| segment.uuid).collect();
+            // Each may wait for the store several times.
+            let are_lost = runtime::each_concurrently(CHECKED_AT_ONCE, &all, |segment| Ok(is_lost(segment)))?;
+            let (mut readable, mut lost) = (Vec::new(), Vec::new());
+            for (segment, is_lost) in all.into_iter().zip(are_lost) {
+                if is_lost { lost.push(segment.uuid) } else { readable.push(segment) }
+            }
             Ok((readable, lost, Coverage::of(&read, &known)?))
         })
         .await?;
