@@ -133,17 +133,17 @@ impl ListedValues {
     }
 
     /// The test for values that pass, or that do not.
-    fn test(mut self, pass: bool, all: bool) -> ValueTest {
+    fn test(mut self, passes: bool, all: bool) -> ValueTest {
         ascend(&mut self.values);
-        // Where one test must hold, a value does not pass that none of them lets pass.
-        let wanted = if pass || all { 1 } else { self.lists };
+        // Where one test must hold, only values that are in all lists do not pass.
+        let wanted = if passes || all { 1 } else { self.lists };
         let is_same = |a: &Bound, b: &Bound| a.compare(b) == Some(Ordering::Equal);
         let same = self.values.chunk_by(is_same).filter(|same| same.len() >= wanted);
         let mut values: Vec<Bound> = same.filter_map(|same| same.first().cloned()).collect();
-        match (values.len(), pass) {
+        match (values.len(), passes) {
             (0, _) => ValueTest::NotNull,
             (1, _) => {
-                values.pop().map_or(ValueTest::NotNull, if pass { ValueTest::Eq } else { ValueTest::NotEq })
+                values.pop().map_or(ValueTest::NotNull, if passes { ValueTest::Eq } else { ValueTest::NotEq })
             }
             (_, true) => ValueTest::OneOf(values),
             (_, false) => ValueTest::NoneOf(values),
