@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use pennon_core::apply::uncover_older_values;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
@@ -14,7 +15,7 @@ use super::optimize::IndexChange;
 use crate::commit::indexed_versions;
 use crate::dataset::Dataset;
 use crate::indices::segments;
-use crate::runtime::blocking;
+use crate::runtime::{blocking, gather};
 use crate::versions::snapshot::Snapshot;
 
 impl Dataset {
@@ -39,9 +40,8 @@ impl Dataset {
                 other.uuid, other.fields, field.id
             )));
         }
-        for segment in &segments {
-            check_built_here(self.snapshot(), segment).await?;
-        }
+        let checks = segments.iter().map(|segment| check_built_here(self.snapshot(), segment).boxed());
+        gather(checks.collect()).await?;
         let replaced = self.segments_of(name).await?;
         if replaced.iter().any(|entry| entry.fields != [field.id]) {
             return Err(Error::already_exists(format!(

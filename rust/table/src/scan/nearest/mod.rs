@@ -235,8 +235,10 @@ impl NearestPlan {
     /// Whether only what an index covers is searched, and there is none. One that cannot be used is one: its rows are
     /// compared.
     async fn is_without_index(&self) -> Result<bool> {
-        let is_indexed = async || Ok(!vector_entries(&self.snapshot, &self.nearest.column).await?.is_empty());
-        Ok(self.only_indexed && !(self.nearest.use_index && is_indexed().await?))
+        let is_indexed = self.only_indexed
+            && self.nearest.use_index
+            && !vector_entries(&self.snapshot, &self.nearest.column).await?.is_empty();
+        Ok(self.only_indexed && !is_indexed)
     }
 
     /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
