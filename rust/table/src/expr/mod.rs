@@ -232,7 +232,7 @@ impl Expression {
         if let Wanted::Type(data_type) = wanted {
             expr = expr.cast_to(data_type, df_schema.as_ref()).map_err(fail)?;
         }
-        expr = zero::without_sign(overflow::fold(expr).map_err(fail)?).map_err(fail)?;
+        expr = zero::without_sign(overflow::fold(expr).map_err(fail)?, &simplifier).map_err(fail)?;
         expr = lists::simplify(expr, &simplifier, &context).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
         if let Some((list, column)) = list {

@@ -10,6 +10,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{InList, ScalarFunction};
 use datafusion_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, Operator};
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use half::f16;
 
 /// Rewrites all comparisons of floats in a coerced and simplified expression.
@@ -27,7 +28,8 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 
 /// Gives zeros that something is compared with the sign of zero, in a coerced expression that was not simplified:
 /// simplification takes -0.0 for another value.
-pub(super) fn without_sign(expr: Expr) -> Result<Expr> {
+pub(super) fn without_sign(expr: Expr, simplifier: &ExprSimplifier) -> Result<Expr> {
+    let plain = |side| plain(side, simplifier);
     expr.transform_up(|node| match node {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
             let sides = (Box::new(plain(*left)), Box::new(plain(*right)));
@@ -46,19 +48,24 @@ pub(super) fn without_sign(expr: Expr) -> Result<Expr> {
     .map(|t| t.data)
 }
 
-/// A zero without a sign; anything else as it is.
-fn plain(expr: Expr) -> Expr {
-    match expr {
-        Expr::Cast(mut cast) => {
-            cast.expr = Box::new(plain(*cast.expr));
-            Expr::Cast(cast)
+/// A zero without a sign, also one that is computed; anything else as it is.
+fn plain(expr: Expr, simplifier: &ExprSimplifier) -> Expr {
+    let zero = match expr {
+        Expr::Column(_) => None,
+        // As in lists, where simplification would take long.
+        Expr::Cast(mut cast) if is_number(&cast.expr) => {
+            cast.expr = Box::new(plain(*cast.expr, simplifier));
+            return Expr::Cast(cast);
         }
-        Expr::Negative(inner) if zero_of(&inner).is_some() => plain(*inner),
-        other => match zero_of(&other) {
-            Some((_, zero)) => literal(zero),
-            None => other,
-        },
-    }
+        Expr::Literal(..) => zero_of(&expr),
+        ref computed if computed.any_column_refs() => None,
+        ref computed => simplifier.simplify(computed.clone()).ok().as_ref().and_then(zero_of),
+    };
+    zero.map_or(expr, |(_, zero)| literal(zero))
+}
+
+fn is_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.data_type().is_numeric())
 }
 
 pub(super) fn is_comparison(op: Operator) -> bool {
@@ -224,6 +231,8 @@ mod tests {
             ("f = -0.0", vec![0, 1]),
             ("0.0 = f", vec![0, 1]),
             ("f = 0", vec![0, 1]),
+            ("f = 0 and f <> cast('-0' as double)", vec![]),
+            ("f in (1.0, -(0.0)) and f = 0.0 * -1", vec![0, 1]),
             ("f > 0", vec![2, 3]),
             ("0 < f", vec![2, 3]),
             ("f >= 0", vec![0, 1, 2, 3]),
