@@ -289,3 +289,25 @@ def test_the_config_of_a_table_that_a_job_makes(tmp_path: Path) -> None:
     with pytest.raises(pennon.InvalidInputError, match="an older reader"):
         jobs.plan_append(uri, compatible_with="pylance 14.0")
     jobs.plan_append(uri, compatible_with="pylance 1.0")
+
+
+NEVER_STORED = {
+    "2.0": [pa.map_(pa.string(), pa.int64()), pa.list_(pa.struct({"x": pa.int8()}), 2), pa.binary(0)],
+    "2.1": [pa.map_(pa.string(), pa.int64()), pa.list_(pa.struct({"x": pa.int8()}), 2), pa.binary(0)],
+    "2.2": [pa.binary(0)],
+}
+
+
+@pytest.mark.parametrize("version", NEVER_STORED)
+def test_null_columns_whose_values_no_file_can_have(tmp_path: Path, version: str) -> None:
+    """Their rows could never be written again, not even by a compaction."""
+    table = pennon.write_dataset({"a": [1]}, tmp_path / "t", data_storage_version=version)
+    table.insert({"a": [2]})
+    for type in NEVER_STORED[version]:
+        for nested in (type, pa.struct({"inner": type})):
+            for add in (table.add_columns, table.with_new_columns):
+                with pytest.raises(pennon.UnsupportedError, match="field `new"):
+                    add(pa.field("new", nested))
+    assert (table.version, table.schema.names) == (2, ["a"])
+    table.add_columns(pa.field("new", pa.list_(pa.string())))
+    assert table.optimize.compact_files().fragments_removed == 2

@@ -33,7 +33,8 @@ impl Dataset {
     ///
     /// Errors: `AlreadyExists` and `SchemaMismatch` for columns that are there, `InvalidInput` for names that cannot
     /// be, expressions that do not parse or cannot be computed, values of too many or too few rows, and null columns
-    /// that may not be null; these or `Unsupported` for null structs without members; `Conflict` if others
+    /// that may not be null; `Unsupported` for types that files of the table cannot have, this or `InvalidInput` for
+    /// null structs without members; `Conflict` if others
     /// changed rows or columns meanwhile. The table is as before then, and the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
@@ -108,22 +109,24 @@ impl Dataset {
         Ok(evolved)
     }
 
-    /// Checks new columns that are null in all rows. Errors: `InvalidInput` if they may not be null, this or `Unsupported`
-    /// for structs without members whose nulls new files of the table cannot hold: no row could be written again.
+    /// Checks new columns that are null in all rows. Errors: `InvalidInput` if they may not be null; `Unsupported` for types
+    /// that new files of the table cannot have, this or `InvalidInput` for structs without members whose nulls they cannot
+    /// hold: no row could be written again.
     pub(super) fn check_null_columns(&self, added: &Schema) -> Result<()> {
         all_nullable(&added.fields, self.manifest().next_field_id())?;
         let Ok(version) = self.manifest().version_of_new_files() else { return Ok(()) };
+        let mut stored = blobs::stored_schema(added, version)?;
+        let options = FileOptions { version, ..FileOptions::default() };
+        FileWriter::try_new(std::io::sink(), stored.clone(), options)?;
         if self.manifest().live_rows() == 0 || !added.fields.iter().any(has_empty_struct) {
             return Ok(());
         }
-        let mut stored = blobs::stored_schema(added, version)?;
         stored.fields.retain(has_empty_struct);
         let first = self.manifest().next_field_id();
         stored.fields.iter_mut().for_each(allow_nulls);
         let nulls = stored.fields.iter().map(|field| null_value(field, first)).collect::<Result<_, _>>();
         let nulls = nulls.and_then(|nulls| RecordBatch::try_new(Arc::new(stored.to_arrow()), nulls));
         let nulls = nulls.map_err(|e| Error::internal(format!("a row of nulls: {e}")))?;
-        let options = FileOptions { version, ..FileOptions::default() };
         let mut writer = FileWriter::try_new(std::io::sink(), stored, options)?;
         writer.write(&nulls)?;
         writer.finish().map(drop)
