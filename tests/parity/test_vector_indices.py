@@ -181,7 +181,7 @@ def test_what_is_not_covered(uri: str, stable: bool) -> None:
 
 
 def test_only_what_an_index_covers(uri: str, stable: bool) -> None:
-    """Without an index nothing."""
+    """Without an index of the metric nothing."""
     values = vectors()
     written(uri, values, stable=stable)
 
@@ -198,6 +198,7 @@ def test_only_what_an_index_covers(uri: str, stable: bool) -> None:
     built_by_the_reference(uri, "IVF_FLAT")
     pennon.write_dataset(table_of(vectors(100, seed=5), ROWS), uri, mode="append")
     assert found() == [10, 10]
+    assert found(metric="cosine") == [0, 0]
     assert found(use_index=False) == [0, 0]
     last = max(fragment.fragment_id for fragment in pennon.dataset(uri).get_fragments())
     assert found([last])[1] == 0

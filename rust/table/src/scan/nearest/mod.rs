@@ -191,7 +191,7 @@ impl NearestPlan {
     pub(super) async fn explain(&self) -> Result<String> {
         let search = self.search().await?;
         let by = match self.index_of(&search).await? {
-            None if self.is_without_index().await? => "no rows: no index".to_owned(),
+            None if self.is_without_index(search.metric).await? => "no rows: no index".to_owned(),
             None => "by the distance of every vector".to_owned(),
             Some((index, covered)) => {
                 let request = self.request(&search, AllowedRows::default(), false);
@@ -232,13 +232,16 @@ impl NearestPlan {
         self.candidates.fragments.iter().any(|rows| !covered.contains(rows.id.0))
     }
 
-    /// Whether only what an index covers is searched, and there is none. One that cannot be used is one: its rows are
-    /// compared.
-    async fn is_without_index(&self) -> Result<bool> {
-        let is_indexed = self.only_indexed
-            && self.nearest.use_index
-            && !vector_entries(&self.snapshot, &self.nearest.column).await?.is_empty();
-        Ok(self.only_indexed && !is_indexed)
+    /// Whether only what an index covers is searched, and there is none of this metric. One that cannot be read is one:
+    /// its rows are compared.
+    async fn is_without_index(&self, metric: Metric) -> Result<bool> {
+        if !self.only_indexed || !self.nearest.use_index {
+            return Ok(self.only_indexed);
+        }
+        let entries = vector_entries(&self.snapshot, &self.nearest.column).await?;
+        Ok(!entries
+            .iter()
+            .any(|entry| metric_of(entry).ok().flatten().is_none_or(|of_index| of_index == metric)))
     }
 
     /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
@@ -388,7 +391,7 @@ impl NearestPlan {
         let search = self.search().await?;
         let (found, ()) = join(self.by_index(&search, with_columns), self.open_ahead()).await;
         let (of_index, others, ahead) = match found? {
-            None if self.is_without_index().await? => (None, None, None),
+            None if self.is_without_index(search.metric).await? => (None, None, None),
             None => (None, Some(Arc::clone(&self.candidates)), None),
             Some(Indexed { rows, covered, has_others, ahead }) => {
                 (Some(rows), has_others.then(|| Arc::new(self.candidates.without(&covered))), ahead)
@@ -432,10 +435,16 @@ async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexPa
 /// Errors: `Unsupported` if the index does not say.
 async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
     let entries = vector_entries(snapshot, column).await?;
-    let Some(IndexParts { name, details: Some((_, details)), .. }) = entries.first() else { return Ok(None) };
-    let metric = metric_number(details)?.and_then(Metric::numbered);
+    let Some(entry) = entries.first() else { return Ok(None) };
     let unknown = || {
+        let name = &entry.name;
         Error::unsupported(format!("the index {name} does not say by which metric it was built: give one"))
     };
-    metric.map(Some).ok_or_else(unknown)
+    metric_of(entry)?.map(Some).ok_or_else(unknown)
+}
+
+/// The metric that the entry of an index names.
+fn metric_of(entry: &IndexParts) -> Result<Option<Metric>> {
+    let Some((_, details)) = &entry.details else { return Ok(None) };
+    Ok(metric_number(details)?.and_then(Metric::numbered))
 }
