@@ -1,6 +1,7 @@
 """Draws the imports of `rust/table` and `python/pennon` and checks their floors: no file uses one above, no circle.
 
-The package for Spark has one floor, above both: its files form no circle, and use no private name of `pennon`.
+The package for Spark has one floor, above both: its files form no circle, and use no private name of `pennon`. Nor
+do the files of any other crate form a circle.
 
 A floor may use itself and the floors below it (`FLOORS` and `PYTHON_FLOORS`, lowest first). Inside a floor the
 files may use each other, but not in a circle. Paths that are written out in Rust (`crate::store::Store` in a body)
@@ -16,7 +17,7 @@ import re
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "rust" / "table" / "src"
+RUST = Path(__file__).parents[1] / "rust"
 # Lowest first. `lib` only re-exports.
 FLOORS = [
     "runtime",
@@ -38,6 +39,11 @@ FLOORS = [
     "ops",
     "jobs",
     "lib",
+]
+# Encodings within encodings: the files of each decode what the other one holds.
+RECURSIVE = [
+    ["array_encoding::decode::array", "array_encoding::decode::dictionary"],
+    ["encodings::codec", "encodings::packed_struct::decode"],
 ]
 PACKAGE = Path(__file__).parents[1] / "python" / "pennon"
 PLUGIN = Path(__file__).parents[1] / "spark-plugin" / "pyspark_pennon"
@@ -69,8 +75,8 @@ PYTHON_FLOORS = {
 }
 
 
-def module_of(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
+def module_of(path: Path, source: Path) -> str:
+    parts = path.relative_to(source).with_suffix("").parts
     return "::".join(parts[:-1] if parts[-1] == "mod" else parts)
 
 
@@ -120,9 +126,10 @@ def paths_in(module: str, text: str) -> set[str]:
     return absolute
 
 
-def arrows() -> dict[str, set[str]]:
-    files = [p for p in SOURCE.rglob("*.rs") if not re.search(r"(^|_)tests?\.rs$", p.name)]
-    modules = {module_of(path): path for path in files}
+def rust_arrows(source: Path) -> dict[str, set[str]]:
+    """The files of a crate, and what each uses of it."""
+    files = [p for p in source.rglob("*.rs") if not re.search(r"(^|_)tests?\.rs$", p.name)]
+    modules = {module_of(path, source): path for path in files}
     reexports: dict[str, str] = {}
     texts = {module: without_tests(path.read_text()) for module, path in modules.items()}
     for module, text in texts.items():
@@ -267,7 +274,7 @@ def main() -> int:
     python_floor_of = {name: at for at, names in enumerate(PYTHON_FLOORS.values()) for name in names}
     failed = False
     for graph, floors, names, folder, separator in (
-        (arrows(), floor_of, FLOORS, "rust/table/src", "::"),
+        (rust_arrows(RUST / "table" / "src"), floor_of, FLOORS, "rust/table/src", "::"),
         (python_arrows(), python_floor_of, list(PYTHON_FLOORS), "python/pennon", "."),
     ):
         if "--show" in sys.argv:
@@ -277,6 +284,16 @@ def main() -> int:
             print(line)
         print(f"{folder}: {len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(found)} faults")
         failed = failed or bool(found)
+    for source in sorted(RUST.glob("*/src")):
+        if source.parent.name == "table":
+            continue
+        folder = source.relative_to(RUST.parent)
+        graph = rust_arrows(source)
+        rings = [ring for ring in circles(graph) if ring not in RECURSIVE]
+        for ring in rings:
+            print(f"{folder}: circle of {len(ring)}: {', '.join(ring)}")
+        print(f"{folder}: {len(graph)} files, {len(rings)} faults")
+        failed = failed or bool(rings)
     # The package itself is imported for its release alone, the table by its builder for the type of the result.
     graph = {module: targets - {"__init__"} for module, targets in python_arrows(PLUGIN).items()}
     graph["builders"].discard("table")

@@ -21,6 +21,7 @@ mod processors;
 mod reader;
 mod repdef;
 mod seal;
+mod sealed;
 mod simd;
 mod source;
 pub mod statistics;

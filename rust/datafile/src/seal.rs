@@ -14,36 +14,25 @@
 //!
 //! A seal states what the bytes of a file were when it was sealed, not that they were right.
 
-use std::fmt::Debug;
-use std::ops::Range;
-use std::sync::Arc;
-
 use bytes::Bytes;
 use pennon_core::{Error, Result};
 use twox_hash::XxHash3_64;
 
-use crate::block_check::BlockCheck;
-use crate::checked_source::CheckedSource;
 use crate::container::checksums::{BLOCK, BLOCKS, BlockHasher, Checksums, KIND};
-use crate::encodings::le::{number_at, to_usize};
-use crate::source::ByteSource;
+use crate::encodings::le::number_at;
 
-const MAGIC: &[u8; 8] = b"PENNSEAL";
+pub(crate) const MAGIC: &[u8; 8] = b"PENNSEAL";
 /// Bytes before the checksums of blocks.
 const HEADER: usize = 24;
-/// Bytes of the length and the name at the end of a file.
-const END: u64 = 16;
-/// Bytes of a file that are read at once.
-const BYTES: u64 = 4 << 20;
 
 /// The checksums of all blocks of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {
-    checksums: Checksums,
-    size: u64,
-    table: Bytes,
+    pub(crate) checksums: Checksums,
+    pub(crate) size: u64,
+    pub(crate) table: Bytes,
     /// Bytes of the file behind what is sealed: of the seal itself, if that is there.
-    behind: u64,
+    pub(crate) behind: u64,
 }
 
 /// Seals bytes that come piece by piece.
@@ -69,42 +58,6 @@ impl Sealer {
 }
 
 impl Seal {
-    /// Seals a file: reads all of it, some MiB at a time. Errors: those of the source.
-    pub fn of(source: &dyn ByteSource) -> Result<Self> {
-        let size = source.size()?;
-        let mut sealer = Sealer::default();
-        let step = to_usize(BYTES)?;
-        for start in (0..size).step_by(step) {
-            let range = start..size.min(start + BYTES);
-            let read = source.read(std::slice::from_ref(&range))?.pop().unwrap_or_default();
-            if read.len() as u64 != range.end - range.start {
-                return Err(Error::corrupt(format!(
-                    "{} bytes at {start} of a file of {size} bytes, expected {}",
-                    read.len(),
-                    range.end - range.start
-                ))
-                .in_data_file(source.name()));
-            }
-            sealer.update(&read);
-        }
-        Ok(sealer.finish())
-    }
-
-    /// The seal at the end of a file that has one. Errors: `Corrupt` for a seal that was changed, those of the source.
-    pub fn at_end(source: &dyn ByteSource) -> Result<Option<Self>> {
-        let size = source.size()?;
-        let Some(end) = size.checked_sub(END) else { return Ok(None) };
-        let read = |range: Range<u64>| {
-            let bytes = source.read(std::slice::from_ref(&range))?.pop();
-            bytes.ok_or_else(|| Error::internal("nothing was read of a file with a seal"))
-        };
-        let found = read(end..size)?;
-        let length: u64 = number_at(&found, 0)?;
-        let Some(start) = end.checked_sub(length).filter(|_| found.ends_with(MAGIC)) else { return Ok(None) };
-        let seal = Self::decode(&read(start..end)?).map_err(|e| e.in_data_file(source.name()))?;
-        Ok((seal.size == start).then_some(Self { behind: size - start, ..seal }))
-    }
-
     /// The seal as the end of its file.
     pub fn encode_at_end(&self) -> Vec<u8> {
         let mut bytes = self.encode();
@@ -179,19 +132,7 @@ impl Seal {
         }
     }
 
-    /// A source that checks what is read of a file. Errors: `Corrupt` for a file of another size.
-    pub fn checked(&self, source: Arc<dyn ByteSource>) -> Result<Arc<dyn ByteSource>> {
-        self.check_size(source.size()?).map_err(|e| e.in_data_file(source.name()))?;
-        Ok(Arc::new(CheckedSource::new(source, self.checksums.clone(), self.table.clone())))
-    }
-
-    /// The check of all blocks of a file. Errors: `Corrupt` for a file of another size.
-    pub fn block_check(&self, source: Arc<dyn ByteSource>) -> Result<BlockCheck> {
-        self.check_size(source.size()?)?;
-        Ok(BlockCheck::new(source, self.checksums.clone(), self.table.clone()))
-    }
-
-    fn check_size(&self, found: u64) -> Result<()> {
+    pub(crate) fn check_size(&self, found: u64) -> Result<()> {
         let expected = self.size.saturating_add(self.behind);
         if found == expected {
             return Ok(());
@@ -202,8 +143,10 @@ impl Seal {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::source::MemorySource;
+    use crate::source::{ByteSource, MemorySource};
 
     fn file(length: usize) -> Vec<u8> {
         (0..length).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 7).to_le_bytes()[0]).collect()

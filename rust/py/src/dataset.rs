@@ -31,7 +31,7 @@ use crate::schema::SchemaParts;
 use crate::session::Session;
 use crate::tags::Tags;
 use crate::transaction::{Transaction, TransactionObject};
-use crate::write::WriteRequest;
+use crate::write_request::WriteRequest;
 
 /// New values by key; a key with `None` goes away.
 type Updates = BTreeMap<String, Option<String>>;

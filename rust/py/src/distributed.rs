@@ -16,7 +16,7 @@ use crate::error::to_py;
 use crate::fragment::Fragment;
 use crate::given::Given;
 use crate::runtime::run;
-use crate::write::WriteRequest;
+use crate::write_request::WriteRequest;
 
 /// Writes the live rows of some fragments into new ones without committing them.
 #[pyfunction]

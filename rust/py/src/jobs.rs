@@ -18,7 +18,7 @@ use crate::merge_insert::{Counts, counts};
 use crate::runtime::run;
 use crate::scan::Scan;
 use crate::verify;
-use crate::write::WriteRequest;
+use crate::write_request::WriteRequest;
 
 /// A job that is divided into tasks.
 #[pyclass(frozen, module = "pennon._native", name = "JobPlan")]

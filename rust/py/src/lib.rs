@@ -18,14 +18,14 @@
 //! | `seal.rs` | seals, scrubbing | `_seal.pyi` |
 //! | `verify.rs` | verification | `_verify.pyi` |
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
-//! | `write.rs` | `write`, and the options of a write | `_write.pyi` |
+//! | `write.rs`, `write_request.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `jobs.rs` | work that many processes share | `_jobs.pyi` |
 //! | `distributed.rs` | fragments committed by hand, rows deleted by address | `_distributed.pyi` |
 //! | `update.rs` | updates | `_update.pyi` |
 //! | `vector_indices.rs` | indices over vectors | `_vector_indices.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `metrics.rs` | counters | `_metrics.pyi` |
-//! | `transaction.rs`, `operation.rs`, `index.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
+//! | `transaction.rs`, `operation.rs`, `index.rs`, `commit.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
 //! | `runtime.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
@@ -36,6 +36,7 @@ mod branches;
 mod caller;
 mod changes;
 mod cleanup;
+mod commit;
 mod compaction;
 mod dataset;
 mod distributed;
@@ -71,6 +72,7 @@ mod update;
 mod vector_indices;
 mod verify;
 mod write;
+mod write_request;
 
 use pyo3::prelude::*;
 
@@ -99,7 +101,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fragment::count_row_ids, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_to_arrow, module)?)?;
-    module.add_function(wrap_pyfunction!(transaction::commit, module)?)?;
+    module.add_function(wrap_pyfunction!(commit::commit, module)?)?;
     module.add_function(wrap_pyfunction!(transaction::merge, module)?)?;
     module.add_function(wrap_pyfunction!(write::write, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_uncommitted, module)?)?;

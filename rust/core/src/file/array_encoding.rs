@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::CompressionScheme;
+use super::compression::CompressionScheme;
 
 /// An array of a page: a tree whose leaves name buffers of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::array_encoding::{ArrayEncoding, FlatArray};
+use super::compression::CompressionScheme;
 use super::encoding::{
-    CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout, General, MiniBlockLayout,
-    PageLayout,
+    CompressiveEncoding, ConstantLayout, FullZipLayout, General, MiniBlockLayout, PageLayout,
 };
 
 impl fmt::Display for PageLayout {

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::ArrayEncoding;
+use super::array_encoding::ArrayEncoding;
+use super::compression::CompressionScheme;
 
 /// One column of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,15 +165,6 @@ pub enum FullZipWidth {
     Fixed(u32),
     /// Bits of the length before each value, 32 or 64.
     Variable(u32),
-}
-
-/// General compressors (file format 2.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompressionScheme {
-    /// u32 size, then a raw LZ4 block.
-    Lz4,
-    /// u64 size, then a zstd frame.
-    Zstd,
 }
 
 /// A general compressor around another encoding.

@@ -1,6 +1,7 @@
 //! What a data file says about itself: footer, columns, pages and their encodings (file format, sections 1 to 4).
 
 mod array_encoding;
+mod compression;
 mod display;
 pub mod encoding;
 mod footer;
@@ -8,9 +9,10 @@ mod legacy;
 mod version;
 
 pub use array_encoding::{ArrayEncoding, BinaryArray, FlatArray};
+pub use compression::CompressionScheme;
 pub use encoding::{
-    ColumnMetadata, CompressionScheme, CompressiveEncoding, ConstantLayout, FullZipLayout, FullZipWidth,
-    General, Layer, MiniBlockLayout, PackedMember, PageLayout, PageMetadata,
+    ColumnMetadata, CompressiveEncoding, ConstantLayout, FullZipLayout, FullZipWidth, General, Layer,
+    MiniBlockLayout, PackedMember, PageLayout, PageMetadata,
 };
 pub use footer::Footer;
 pub use legacy::{LegacyFooter, LegacyMetadata, LegacySchema};

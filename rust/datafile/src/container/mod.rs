@@ -11,13 +11,16 @@
 
 pub(crate) mod checksums;
 mod column_map;
+mod end;
 mod metadata;
+mod open;
 mod page_rows;
 pub(crate) mod writer;
 
 pub use checksums::DamagedBlock;
 pub(crate) use column_map::is_blob;
 pub use column_map::{ColumnMap, fields_with_column, is_packed};
-pub(crate) use metadata::End;
-pub use metadata::{FileMetadata, TAIL};
+pub(crate) use end::End;
+pub use end::TAIL;
+pub use metadata::FileMetadata;
 pub(crate) use page_rows::{PageRows, rows_by_page};

@@ -33,12 +33,11 @@ mod dictionary;
 mod leaf;
 mod list;
 mod open;
+mod pages;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, NullArray, StructArray};
@@ -47,38 +46,18 @@ use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, LogicalType, Schema};
-use pennon_core::{Error, FieldId, Result};
+use pennon_core::{Error, Result};
 
 use crate::container::{FileMetadata, PageRows, rows_by_page};
-use crate::encodings::le::number_at;
 use crate::source::{ByteSource, Fetch};
 use crate::values::{Leaf, Physical, arrow_error};
 use dictionary::DictionaryRead;
 use leaf::LeafRead;
 use list::ListRead;
 pub(crate) use open::open;
+pub(crate) use pages::LegacyPages;
+use pages::Page;
 use text::TextRead;
-
-/// Where the values of a file of version 0.1 are.
-#[derive(Debug)]
-pub(crate) struct LegacyPages {
-    /// First row of each batch, and the number of rows.
-    batch_starts: Vec<u64>,
-    /// The field the page table begins with, and the table.
-    first_field: i64,
-    table: Bytes,
-    /// Position and number of the values of dictionaries.
-    dictionaries: BTreeMap<FieldId, (u64, u64)>,
-    file_size: u64,
-}
-
-/// A page, or the values of a dictionary.
-#[derive(Debug, Clone, Copy)]
-struct Page {
-    position: u64,
-    length: u64,
-    file_size: u64,
-}
 
 /// What a read of fields works with.
 #[derive(Debug, Clone, Copy)]
@@ -132,53 +111,6 @@ pub(crate) fn bytes_in_memory(metadata: &FileMetadata, field: &Field, rows: u64)
         _ => metadata.size / metadata.num_rows.max(1) + 1,
     };
     of_row.saturating_mul(rows)
-}
-
-impl LegacyPages {
-    /// Bytes of memory held, about.
-    pub(crate) fn memory_size(&self) -> usize {
-        self.table.len() + self.batch_starts.len() * 8 + self.dictionaries.len() * 64
-    }
-
-    /// The page of a field in a batch.
-    fn page(&self, field: FieldId, batch: usize) -> Result<Page> {
-        let batches = self.batch_starts.len().saturating_sub(1);
-        let row = usize::try_from(i64::from(field.0) - self.first_field).ok();
-        let entry = row.and_then(|row| row.checked_mul(batches)?.checked_add(batch)?.checked_mul(16));
-        let entry = entry.ok_or_else(|| Error::corrupt("the page table has no such field"))?;
-        let position = number_at::<u64>(&self.table, entry)?;
-        let length = number_at::<u64>(&self.table, entry + 8)?;
-        Ok(Page { position, length, file_size: self.file_size })
-    }
-}
-
-impl Page {
-    /// Where some values of `bits` bits are in the file. Errors: `Corrupt` beyond its end.
-    fn range(&self, values: &Range<u64>, bits: u64) -> Result<Range<u64>> {
-        let at = |value: u64, round_up: u64| {
-            let bytes = value.checked_mul(bits)?.checked_add(round_up)? / 8;
-            self.position.checked_add(bytes).filter(|&end| end <= self.file_size)
-        };
-        match (at(values.start, 0), at(values.end, 7)) {
-            (Some(start), Some(end)) => Ok(start..end),
-            _ => Err(Error::corrupt(format!(
-                "values {} to {} of {bits} bits from position {} on, the file has {} bytes",
-                values.start, values.end, self.position, self.file_size
-            ))),
-        }
-    }
-
-    /// Errors: `Corrupt` if the page is shorter than its rows need.
-    fn check_rows(&self, rows: &RowRanges) -> Result<()> {
-        let end = rows.span().end;
-        if end > self.length {
-            return Err(Error::corrupt(format!(
-                "a page of {} values at {}, rows up to {end} needed",
-                self.length, self.position
-            )));
-        }
-        Ok(())
-    }
 }
 
 /// A field of a read.

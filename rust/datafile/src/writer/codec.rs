@@ -4,7 +4,6 @@ use bytes::Bytes;
 use pennon_core::Result;
 use pennon_core::file::{CompressiveEncoding, General};
 
-use super::dictionary::INDEX;
 use super::plan::Limits;
 use super::values::{Data, Values, put_bits};
 use crate::encodings::bitpack::GROUP;
@@ -12,6 +11,9 @@ use crate::encodings::flat::encode::pad;
 use crate::encodings::general::encode::Compressor;
 use crate::encodings::le::{Number, with_width};
 use crate::encodings::{bitpack, byte_stream_split, rle};
+
+/// Bytes of an index into a dictionary.
+pub(super) const INDEX: usize = 4;
 
 /// Values of a chunk with runs at most: few runs leave hardly more than the overhead of chunks.
 const RUN_VALUES: usize = 4096;

@@ -13,6 +13,7 @@ use pennon_core::Result;
 use pennon_core::file::{CompressiveEncoding, FileVersion, General};
 
 use super::choose::{is_share, size_of_integers};
+use super::codec::INDEX;
 use super::mini_block::Dictionary;
 use super::options::FieldOptions;
 use super::values::{Data, Values};
@@ -29,8 +30,6 @@ const MIN_VALUES: usize = 100;
 const MAX_ITEMS: usize = 100_000;
 /// Values looked at first.
 const SAMPLE: usize = 4096;
-/// Bytes of an index.
-pub(super) const INDEX: usize = 4;
 
 /// Indices and dictionary of these values, if that makes them clearly smaller.
 pub(crate) fn find(

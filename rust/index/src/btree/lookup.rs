@@ -16,8 +16,7 @@ use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ByteSource, FileReader, FileWriter};
 
 use super::page::run_end;
-use super::write::options;
-use super::{DEFAULT_PAGE_ROWS, LOOKUP_FILE, PAGE_ROWS, RANGE_PARTITIONED};
+use super::{DEFAULT_PAGE_ROWS, LOOKUP_FILE, PAGE_ROWS, RANGE_PARTITIONED, options};
 use crate::files::WrittenFile;
 use crate::intervals::Interval;
 use crate::values::{TypedValues, Value, value_at};

@@ -17,6 +17,9 @@ mod tests;
 mod walk;
 mod write;
 
+use pennon_core::file::FileVersion;
+use pennon_datafile::WriteOptions;
+
 pub use page::{BTreePage, PageRun};
 pub use search::BTreeIndex;
 pub use walk::RowSink;
@@ -31,3 +34,8 @@ const LOOKUP_FILE: &str = "page_lookup.lance";
 const PAGE_ROWS: &str = "batch_size";
 /// Key that says whether pages of several files form ranges; they never do.
 const RANGE_PARTITIONED: &str = "range_partitioned";
+
+/// What files of a version are written with.
+fn options(version: FileVersion) -> WriteOptions {
+    WriteOptions { version, ..WriteOptions::default() }
+}

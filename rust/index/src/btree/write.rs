@@ -10,10 +10,10 @@ use arrow_select::take::take;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
-use pennon_datafile::{FileWriter, WriteOptions};
+use pennon_datafile::FileWriter;
 
-use super::DATA_FILE;
 use super::lookup::Lookup;
+use super::{DATA_FILE, options};
 use crate::files::WrittenFile;
 use crate::sort::SortedRun;
 
@@ -103,10 +103,6 @@ impl<W: Write> BTreeWriter<W> {
             lookup.write(page_lookup, self.version)?,
         ])
     }
-}
-
-pub(super) fn options(version: FileVersion) -> WriteOptions {
-    WriteOptions { version, ..WriteOptions::default() }
 }
 
 fn pick(values: &ArrayRef, at: Vec<u64>) -> Result<ArrayRef> {

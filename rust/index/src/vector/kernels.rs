@@ -2,11 +2,9 @@
 
 use std::ops::{Add, Mul, Sub};
 
+use super::LANES;
 #[cfg(target_arch = "x86_64")]
 use super::lane_sums;
-
-/// Sums at once: the compiler may not change the order of one sum of floats.
-pub(super) const LANES: usize = 32;
 
 /// Floats that distances are computed in.
 pub(super) trait Real:

@@ -15,7 +15,7 @@ use std::arch::x86_64::{
     _mm512_storeu_ps, _mm512_sub_pd, _mm512_sub_ps,
 };
 
-use super::kernels::LANES;
+use super::LANES;
 
 /// A function for one kind of registers, which have so many floats, and one for all kinds.
 macro_rules! lane_sums {

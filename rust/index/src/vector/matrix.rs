@@ -15,8 +15,6 @@ use half::slice::HalfFloatSliceExt;
 use pennon_core::wire::vector_index::{Tensor, TensorType};
 use pennon_core::{Error, Result};
 
-use super::query::narrowed;
-
 /// Elements of vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Values {
@@ -254,4 +252,10 @@ pub(super) fn elements_of(vectors: &FixedSizeListArray) -> Result<(Values, Optio
         !vectors.is_null(row) && nulls.is_none_or(|n| n.slice(row * dimension, dimension).null_count() == 0)
     };
     Ok((values, Some((0..vectors.len()).map(is_complete).collect())))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "distances are 32-bit floats")]
+#[inline(always)]
+pub(super) fn narrowed(distance: f64) -> f32 {
+    distance as f32
 }

@@ -51,3 +51,6 @@ pub use neighbors::{DistanceRange, Neighbor, Neighbors};
 pub use query::VectorQuery;
 pub use train::{ClusterOptions, train_bounds, train_centroids, train_codebook};
 pub use write::{BuildOptions, Inherited, SpillFile, VectorIndexBuilder};
+
+/// Sums at once: the compiler may not change the order of one sum of floats.
+const LANES: usize = 32;

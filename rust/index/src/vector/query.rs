@@ -9,7 +9,7 @@ use pennon_core::{Error, Result};
 
 use super::Metric;
 use super::kernels::{self, Real};
-use super::matrix::{Values, elements_of};
+use super::matrix::{Values, elements_of, narrowed};
 use super::simd::{self, Kernel};
 
 /// A vector that others are compared with, in the type in which this is computed: that of the column, but `f32` for
@@ -228,10 +228,4 @@ impl Comparison<u8> for Bits {
     fn distance<const FUSED: bool>(&self, vector: &[u8], query: &[u8]) -> f32 {
         kernels::hamming(vector, query) as f32
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "distances are 32-bit floats")]
-#[inline(always)]
-pub(super) fn narrowed(distance: f64) -> f32 {
-    distance as f32
 }

@@ -196,8 +196,3 @@ impl Directory {
         }
     }
 }
-
-/// The address of a row in a fragment, if it fits. Positions of a sequence are offsets.
-pub(super) fn address(fragment: FragmentId, position: u64) -> Option<RowAddress> {
-    Some(RowAddress::new(fragment, u32::try_from(position).ok()?))
-}

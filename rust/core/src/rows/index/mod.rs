@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `source` | one fragment's ids: outline at once, decoded when hit |
+//! | `items` | what it is in the lists of the index |
 //! | `extents` | which fragments have most of a range of ids |
 //! | `moved` | scattered rows, one by one |
 //! | `chunks` | a sorted list whose pieces are shared between versions |
@@ -13,6 +14,7 @@
 
 mod chunks;
 mod extents;
+mod items;
 mod moved;
 mod source;
 #[cfg(test)]
@@ -27,9 +29,10 @@ use std::sync::Arc;
 
 use chunks::Chunks;
 use extents::{Directory, Run};
+use items::Items;
 use moved::Moved;
 pub use source::ReadRowIds;
-use source::{Items, RowIdSource};
+use source::RowIdSource;
 
 use crate::deletion::DeletionVector;
 use crate::manifest::{Fragment, Fragments};
@@ -74,7 +77,8 @@ impl RowIdIndex {
         let mut items = Items::default();
         let (mut sources, mut source_bytes) = (Vec::with_capacity(fragments.len()), 0);
         for fragment in fragments.decode_all() {
-            let source = RowIdSource::new(&fragment, read_ids, &mut items)?;
+            let source = Arc::new(RowIdSource::new(&fragment, read_ids)?);
+            items.add(&source)?;
             source_bytes += source.memory();
             sources.push(source);
         }
@@ -106,7 +110,7 @@ impl RowIdIndex {
         let mut source_bytes = self.source_bytes;
         let mut drop = |source: &Arc<RowIdSource>, bytes: &mut usize| {
             *bytes = bytes.saturating_sub(source.memory());
-            source.outline(&mut removed)
+            removed.add(source)
         };
         let mut old = self.sources.iter().peekable();
         let mut different = different.into_iter().peekable();
@@ -133,7 +137,8 @@ impl RowIdIndex {
                     return Err(Error::internal(format!("fragment {id} is not in the index of its version")));
                 }
             };
-            let source = RowIdSource::owned(&fragment, read_ids, &mut added)?;
+            let source = Arc::new(RowIdSource::owned(&fragment, read_ids)?);
+            added.add(&source)?;
             source_bytes += source.memory();
             sources.push(source);
         }

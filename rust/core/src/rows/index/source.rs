@@ -4,9 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::chunks::Key;
-use super::extents::{Extent, address};
-use super::moved;
 use crate::manifest::{Fragment, LineageSource};
 use crate::rows::RowIdSequence;
 use crate::wire::rows::{Outline, outline_row_ids};
@@ -41,68 +38,47 @@ enum StoredIds {
     Column,
 }
 
-/// What fragments add to the lists of the index.
-#[derive(Debug, Default)]
-pub(super) struct Items {
-    pub(super) extents: Vec<Extent>,
-    /// Id and address.
-    pub(super) rows: Vec<(u64, u64)>,
-}
-
-impl Items {
-    pub(super) fn sort(&mut self) {
-        self.extents.sort_unstable_by_key(Extent::key);
-        self.rows.sort_unstable();
-    }
-
-    pub(super) fn keys(&self) -> Vec<Key> {
-        self.extents.iter().map(Extent::key).collect()
-    }
-}
-
 impl RowIdSource {
-    /// The ids of a fragment; adds what the lists need to know. Errors: `Corrupt`, those of `read_ids`.
-    pub(super) fn new(fragment: &Fragment, read_ids: ReadRowIds<'_>, items: &mut Items) -> Result<Arc<Self>> {
+    /// The ids of a fragment. Errors: `Corrupt`, those of `read_ids`.
+    pub(super) fn new(fragment: &Fragment, read_ids: ReadRowIds<'_>) -> Result<Self> {
         let (kind, encoded) = match &fragment.row_ids {
             None => (StoredIds::Absent, Bytes::new()),
             Some(LineageSource::Inline(bytes)) => (StoredIds::Inline, bytes.clone()),
             Some(LineageSource::Column) => (StoredIds::Column, read_ids(fragment)?.encode()),
         };
         let is_owned = kind == StoredIds::Column;
-        Self::add(fragment, kind, encoded, is_owned, items)
+        Ok(Self::of(fragment, kind, encoded, is_owned))
     }
 
     /// [`Self::new`] with a copy of the ids: one fragment that changed must not keep a whole manifest in memory.
-    pub(super) fn owned(
-        fragment: &Fragment,
-        read_ids: ReadRowIds<'_>,
-        items: &mut Items,
-    ) -> Result<Arc<Self>> {
+    pub(super) fn owned(fragment: &Fragment, read_ids: ReadRowIds<'_>) -> Result<Self> {
         match &fragment.row_ids {
             Some(LineageSource::Inline(bytes)) => {
-                Self::add(fragment, StoredIds::Inline, Bytes::copy_from_slice(bytes), true, items)
+                Ok(Self::of(fragment, StoredIds::Inline, Bytes::copy_from_slice(bytes), true))
             }
-            _ => Self::new(fragment, read_ids, items),
+            _ => Self::new(fragment, read_ids),
         }
     }
 
-    fn add(
-        fragment: &Fragment,
-        kind: StoredIds,
-        encoded: Bytes,
-        is_owned: bool,
-        items: &mut Items,
-    ) -> Result<Arc<Self>> {
-        let source = Arc::new(Self {
+    fn of(fragment: &Fragment, kind: StoredIds, encoded: Bytes, is_owned: bool) -> Self {
+        Self {
             fragment: fragment.id,
             physical_rows: fragment.physical_rows,
             kind,
             encoded,
             is_owned,
             sequence: OnceLock::new(),
-        });
-        source.outline(items)?;
-        Ok(source)
+        }
+    }
+
+    /// Whether the fragment has no ids.
+    pub(super) fn is_absent(&self) -> bool {
+        self.kind == StoredIds::Absent
+    }
+
+    /// The ids segment by segment, without decoding them. Errors: `Corrupt`, those of `each`.
+    pub(super) fn outline(&self, each: impl FnMut(u32, Outline) -> Result<()>) -> Result<()> {
+        outline_row_ids(&self.encoded, each).map_err(|e| self.in_fragment(e))
     }
 
     pub(super) fn fragment(&self) -> FragmentId {
@@ -137,7 +113,7 @@ impl RowIdSource {
         if let Some(sequence) = self.sequence.get() {
             return Ok(sequence);
         }
-        if self.kind == StoredIds::Absent {
+        if self.is_absent() {
             return Err(Error::corrupt(format!("fragment {} has no row ids", self.fragment)));
         }
         let sequence = RowIdSequence::decode(&self.encoded).map_err(|e| self.in_fragment(e))?;
@@ -157,64 +133,15 @@ impl RowIdSource {
         Ok(self.sequence()?.get(offset.into()))
     }
 
-    /// Adds what the lists need to know. Errors: `Corrupt`.
-    pub(super) fn outline(self: &Arc<Self>, items: &mut Items) -> Result<()> {
-        if self.kind == StoredIds::Absent {
-            return Ok(());
-        }
-        // Position of the next segment; not known behind one whose ids were not counted.
-        let mut next = Some(0_u64);
-        let mut ids = Vec::new();
-        let add = |segment: u32, outline: Outline| {
-            match outline {
-                Outline::Consecutive { first, last } => {
-                    let rows = last - first + 1;
-                    match next.map(|position| self.address(position, rows)).transpose()? {
-                        None => items.extents.push(Extent::lazy(first, last, self, segment)),
-                        Some(address) if rows <= moved::SHORT => {
-                            items.rows.extend((first..=last).zip(address.0..));
-                        }
-                        Some(address) => items.extents.push(Extent::direct(first, last, address)),
-                    }
-                    next = next.map(|position| position + rows);
-                }
-                Outline::Dense { first, last } => {
-                    items.extents.push(Extent::lazy(first, last, self, segment));
-                    next = None;
-                }
-                Outline::List(values) => {
-                    let Some((min, max)) = values.min_max() else { return Ok(()) };
-                    let rows = values.len();
-                    if moved::is_scattered(rows, min, max) {
-                        let start = match next {
-                            Some(position) => position,
-                            None => self.sequence()?.segment_at(segment).map_or(0, |(_, start)| start),
-                        };
-                        let address = self.address(start, rows)?;
-                        ids.clear();
-                        values.append_to(0..rows, &mut ids);
-                        items.rows.extend(ids.iter().copied().zip(address.0..));
-                        next = Some(start);
-                    } else {
-                        items.extents.push(Extent::lazy(min, max, self, segment));
-                    }
-                    next = next.map(|position| position.saturating_add(rows));
-                }
-            }
-            Ok(())
-        };
-        outline_row_ids(&self.encoded, add).map_err(|e| self.in_fragment(e))?;
-        next.map_or(Ok(()), |rows| self.check_length(rows))
-    }
-
     /// The address of the first of some rows, all of which are in the fragment.
-    fn address(&self, position: u64, rows: u64) -> Result<RowAddress> {
+    pub(super) fn address(&self, position: u64, rows: u64) -> Result<RowAddress> {
         let end = position.checked_add(rows).filter(|end| *end <= self.physical_rows);
         let first = end.and_then(|_| address(self.fragment, position));
         first.ok_or_else(|| Error::corrupt(format!("ids for more than {} physical rows", self.physical_rows)))
     }
 
-    fn check_length(&self, found: u64) -> Result<()> {
+    /// Errors: `Corrupt` if these are not as many ids as the fragment has rows.
+    pub(super) fn check_length(&self, found: u64) -> Result<()> {
         if found == self.physical_rows {
             return Ok(());
         }
@@ -225,4 +152,9 @@ impl RowIdSource {
     fn in_fragment(&self, error: Error) -> Error {
         error.at(format!("row ids of fragment {}", self.fragment))
     }
+}
+
+/// The address of a row in a fragment, if it fits. Positions of a sequence are offsets.
+pub(super) fn address(fragment: FragmentId, position: u64) -> Option<RowAddress> {
+    Some(RowAddress::new(fragment, u32::try_from(position).ok()?))
 }

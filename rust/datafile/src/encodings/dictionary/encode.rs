@@ -14,7 +14,6 @@ use arrow_schema::DataType;
 use pennon_core::file::CompressiveEncoding;
 use pennon_core::{Error, Result};
 
-use super::unify::check_capacity;
 use crate::encodings::flat::encode::{Rope, fixed_bytes, put_uint, zero};
 use crate::encodings::le::{Number, with_width};
 use crate::encodings::variable::encode::put_block;
@@ -167,6 +166,18 @@ pub(crate) fn capacity(key: &DataType) -> usize {
         DataType::UInt16 => 1 << 16,
         _ => 1 << 31,
     }
+}
+
+/// Errors: `Unsupported` if there are more items than keys.
+pub(crate) fn check_capacity(items: usize, key: &DataType) -> Result<()> {
+    let capacity = capacity(key);
+    if items <= capacity {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "{items} or more different values of a dictionary are put together, its keys of type {key} name {capacity} \
+         at most: alter the column to a type with wider keys, or to that of its values"
+    )))
 }
 
 /// The dictionary of an array.

@@ -19,7 +19,7 @@ use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 use pennon_core::{Error, Result};
 
-use super::encode::{any, capacity, item_bytes};
+use super::encode::{any, capacity, check_capacity, item_bytes};
 use crate::values::arrow_error;
 
 /// A key of rows that are null.
@@ -131,18 +131,6 @@ fn unify_keys(arrays: &[ArrayRef], key: &DataType) -> Result<Vec<ArrayRef>> {
         dictionaries.iter().map(|dictionary| dictionary.values().as_ref()).collect();
     let items = interleave(&values, &found).map_err(arrow_error)?;
     keys.iter().map(|keys| dictionary_array(key, keys, &items)).collect()
-}
-
-/// Errors: `Unsupported` if there are more items than keys.
-pub(crate) fn check_capacity(items: usize, key: &DataType) -> Result<()> {
-    let capacity = capacity(key);
-    if items <= capacity {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!(
-        "{items} or more different values of a dictionary are put together, its keys of type {key} name {capacity} \
-         at most: alter the column to a type with wider keys, or to that of its values"
-    )))
 }
 
 /// The dictionary array of these items; null where an index has no item.

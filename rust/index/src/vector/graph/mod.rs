@@ -22,7 +22,7 @@ mod write;
 pub use build::GraphOptions;
 pub(super) use build::{NodeDistances, build};
 pub(super) use read::GraphFile;
-pub(super) use search::{FoundNode, search};
+pub(super) use search::{FoundNode, candidates, search};
 pub(super) use write::{GraphRows, empty_text};
 
 /// The graph of a partition.

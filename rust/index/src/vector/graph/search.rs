@@ -37,6 +37,11 @@ impl PartialOrd for FoundNode {
 /// Distances of nodes from a query, all at once: one after another each would wait for its memory.
 pub(in crate::vector) type FillDistances<'a> = dyn Fn(&[u32], &mut [f32]) -> Result<()> + 'a;
 
+/// Nodes that a search for so many rows holds, `ef` or by default half as many more.
+pub(in crate::vector) fn candidates(rows: usize, ef: Option<usize>) -> usize {
+    ef.unwrap_or(rows.saturating_add(rows / 2)).max(rows)
+}
+
 /// Of the nodes that pass the `ef` nearest that the graph leads to, the nearest first.
 pub(in crate::vector) fn search(
     graph: &Graph,

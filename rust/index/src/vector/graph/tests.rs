@@ -4,7 +4,7 @@ use pennon_core::Result;
 
 use super::search::FoundNode;
 use super::*;
-use crate::vector::query::narrowed;
+use crate::vector::matrix::narrowed;
 use crate::vector::random::Random;
 
 fn points(count: usize, dimension: usize, seed: u64) -> Vec<Vec<f32>> {

@@ -9,9 +9,8 @@ use pennon_core::wire::vector_index::IvfMessage;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
-use super::search::candidates;
 use crate::files::{IndexFiles, open_both};
-use crate::vector::graph::GraphFile;
+use crate::vector::graph::{GraphFile, candidates};
 use crate::vector::matrix::Matrix;
 use crate::vector::storage::Quantizer;
 use crate::vector::{GraphOptions, Metric, VectorIndexKind, VectorModel, metadata};

@@ -5,7 +5,7 @@ use std::fmt;
 use pennon_core::Result;
 
 use super::{IndexQuery, VectorIndex, VectorPartition};
-use crate::vector::graph::{self, FoundNode, Graph};
+use crate::vector::graph::{self, FoundNode, Graph, candidates};
 use crate::vector::storage::Distances;
 use crate::vector::{Neighbor, Neighbors};
 
@@ -116,11 +116,6 @@ impl VectorIndex {
 const FEW: usize = 8;
 /// Rows that are tested to learn how many pass.
 const SAMPLE: usize = 256;
-
-/// Candidates of a search for so many rows in a graph.
-pub(super) fn candidates(rows: usize, ef: Option<usize>) -> usize {
-    ef.unwrap_or(rows.saturating_add(rows / 2)).max(rows)
-}
 
 /// Looks for rows by a graph; whether that was worth it: not of few rows, nor if less than a tenth of them pass, nor if
 /// it leads to less rows than are wanted.

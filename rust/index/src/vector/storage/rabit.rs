@@ -18,9 +18,10 @@ use pennon_core::{Error, Result};
 use super::rotation;
 use crate::vector::Metric;
 use crate::vector::kernels::{self, Real};
+use crate::vector::matrix::narrowed;
 use crate::vector::matrix::{Matrix, Values};
 use crate::vector::metadata::RabitMetadata;
-use crate::vector::query::{VectorRows, narrowed};
+use crate::vector::query::VectorRows;
 use crate::vector::simd::{self, Kernel};
 
 /// Rows whose signs are stored together.

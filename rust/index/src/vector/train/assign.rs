@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::thread;
 
 use super::super::kernels;
-use super::super::query::narrowed;
+use super::super::matrix::narrowed;
 use super::super::rows::VectorsView;
 use super::super::simd::{self, Kernel};
 use super::products::{PANEL, ROWS, products};

@@ -6,9 +6,9 @@
 use arrow_array::FixedSizeListArray;
 use pennon_core::{Error, Result};
 
+use super::super::matrix::narrowed;
 use super::super::matrix::{Matrix, Values};
 use super::super::model::matrix;
-use super::super::query::narrowed;
 use super::super::random::Random;
 use super::super::rows::{UsableVectors, VectorsView};
 use super::kmeans::{self, ClusterOptions, clusters, gathered};

@@ -9,7 +9,7 @@ use super::assign::Centroids;
 use super::*;
 use crate::vector::Metric;
 use crate::vector::matrix::Values;
-use crate::vector::query::narrowed;
+use crate::vector::matrix::narrowed;
 use crate::vector::random::Random;
 use crate::vector::rows::VectorsView;
 use crate::vector::testing::{lists, random_vectors};

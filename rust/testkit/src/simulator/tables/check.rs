@@ -12,7 +12,7 @@ use pennon_table::{Dataset, FeedOptions, FeedPart, FeedPoint, Images, VersionRef
 
 use super::Step;
 use super::line::{Line, text};
-use super::model::{Predicate, Row, State, Value, first_name};
+use super::model::{Predicate, Row, State, Value, first_name, is_equal};
 
 const LINEAGE: [&str; 3] = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"];
 
@@ -59,24 +59,6 @@ fn cell(batch: &RecordBatch, name: &str, at: usize) -> Result<Value, String> {
     let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<Int64Type>());
     let column = column.ok_or_else(|| format!("there is no column {name} of int64"))?;
     Ok(column.is_valid(at).then(|| column.value(at)))
-}
-
-/// Compares a version with what it must have.
-pub(super) fn is_equal(found: &State, expected: &State) -> Result<(), String> {
-    if found.fields != expected.fields {
-        return Err(format!("the columns are {:?}, not {:?}", found.fields, expected.fields));
-    }
-    for (id, row) in &expected.rows {
-        match found.rows.get(id) {
-            Some(other) if other == row => {}
-            Some(other) => return Err(format!("row {id} is {other:?}, not {row:?}")),
-            None => return Err(format!("row {id} is missing: {row:?}")),
-        }
-    }
-    match found.rows.iter().find(|(id, _)| !expected.rows.contains_key(id)) {
-        None => Ok(()),
-        Some((id, row)) => Err(format!("row {id} must not be there: {row:?}")),
-    }
 }
 
 /// The newest version is what it was.

@@ -16,10 +16,11 @@ use pennon_table::store::{DiskChange, DiskTrace};
 use pennon_table::{CommitOptions, Dataset, Durability, VersionRef, WriteMode, WriteOptions};
 
 use super::disk::{Disk, Remains};
-use super::line::{Line, World, text};
-use super::model::two_columns;
-use super::verbs::batches;
-use super::{Step, check};
+use super::line::{Line, text};
+use super::model::{is_equal, two_columns};
+use super::rows::batches;
+use super::world::World;
+use super::{Step, check, run};
 
 /// States that were left and looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,10 +59,10 @@ pub(super) async fn on_disk(
     let (mut begun, mut before) = (0, Vec::new());
     if let Some((last, warm_up)) = program.split_last() {
         for step in warm_up {
-            world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+            run(&mut world, step).await.map_err(|what| format!("{step:?}: {what}"))?;
         }
         (begun, before) = (trace.count(), world.lines.clone());
-        world.run(last).await.map_err(|what| format!("{last:?}: {what}"))?;
+        run(&mut world, last).await.map_err(|what| format!("{last:?}: {what}"))?;
     }
     let (changes, after) = (trace.changes(), world.lines.clone());
     drop((trace, world));
@@ -177,7 +178,7 @@ async fn is_whole(opened: &Dataset, before: Option<&Line>, after: &Line, may_fai
     let is_equal = async |dataset: &Dataset| {
         let expected = after.state(dataset.version().0).map_err(Flaw::Difference)?;
         let found = check::state(dataset).await.map_err(Flaw::Error)?;
-        check::is_equal(&found, expected).map_err(Flaw::Difference)
+        is_equal(&found, expected).map_err(Flaw::Difference)
     };
     is_equal(opened).await?;
     let Some(before) = before else { return Ok(()) };
@@ -223,7 +224,7 @@ async fn commit(line: &Line) -> Result<(), Flaw> {
     if found.rows.pop_last().and_then(|(_, row)| row.key()) != Some(line.next_key + 1000) {
         return Err(Flaw::Difference("the new row is not there, or not the last one".to_owned()));
     }
-    check::is_equal(&found, &before).map_err(Flaw::Difference)?;
+    is_equal(&found, &before).map_err(Flaw::Difference)?;
     let report = reopened.verify(Depth::Data).await.map_err(failed)?;
     // What is wrong with other versions and files a power cut may have done.
     report.findings.first().map_or(Ok(()), |finding| Err(Flaw::Error(format!("{finding:?}"))))

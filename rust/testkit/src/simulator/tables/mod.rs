@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `model` | rows as maps, and what each verb makes of them |
 //! | `line` | a table, a branch or a clone: its handles and the states of its versions |
+//! | `world` | the lines and the store of a program, and how verbs are called |
+//! | `rows` | rows as batches |
 //! | `verbs` | the steps: what is drawn of their numbers, and the call of the verb |
 //! | `check` | reads: rows, lineage, filters with and without indices, takes, change feeds |
 //! | `crashes`, `disk` | what is left when the process or the machine stops at any moment of a verb |
@@ -19,8 +21,10 @@ mod crashes;
 mod disk;
 mod line;
 mod model;
+mod rows;
 mod store;
 mod verbs;
+mod world;
 
 use std::fmt;
 use std::path::Path;
@@ -37,8 +41,8 @@ use rand::{RngCore, SeedableRng};
 use uuid::Uuid;
 
 pub use self::crashes::CrashCounts;
-use self::line::World;
 pub use self::verbs::StepKind;
+use self::world::World;
 
 /// One step of a program. What its numbers mean depends on the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,9 +139,9 @@ impl Simulator {
         self.runtime.block_on(async {
             let mut world = World::in_memory().await?;
             for step in program {
-                world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+                run(&mut world, step).await.map_err(|what| format!("{step:?}: {what}"))?;
             }
-            world.end().await?;
+            check_end(&world).await?;
             Ok(world.counts)
         })
     }
@@ -165,14 +169,14 @@ impl Simulator {
             for changes in 0.. {
                 let mut world = World::in_memory().await?;
                 for step in warm_up {
-                    world.run(step).await.map_err(|what| format!("{step:?}: {what}"))?;
+                    run(&mut world, step).await.map_err(|what| format!("{step:?}: {what}"))?;
                 }
                 (world.next_cut, world.was_cut) = (Some(changes), false);
                 let failed = |what| format!("{last:?}, cut off after {changes} changes: {what}");
-                world.run(last).await.map_err(failed)?;
+                run(&mut world, last).await.map_err(failed)?;
                 world.next_cut = None;
                 let was_cut = world.was_cut;
-                world.end().await.map_err(failed)?;
+                check_end(&world).await.map_err(failed)?;
                 if !was_cut {
                     return Ok(changes);
                 }
@@ -265,4 +269,27 @@ impl Env for Process {
     fn fault(&self) -> Option<Fault> {
         self.fault
     }
+}
+
+/// Does a step, and reads what it changed.
+async fn run(world: &mut World, step: &Step) -> Result<(), String> {
+    world.counts.steps += 1;
+    // The table has as many turns as all other lines.
+    let lines = world.lines.len();
+    let at = usize::try_from(step.manner / 3).unwrap_or(0) % (2 * lines);
+    let at = if at < lines { at } else { 0 };
+    verbs::run(world, at, step).await?;
+    let line = world.line(at)?;
+    if step.manner.is_multiple_of(5) {
+        line.older = line.newest.clone();
+    }
+    check::line(line, step).await
+}
+
+/// What must be true at the end of a program.
+async fn check_end(world: &World) -> Result<(), String> {
+    for line in &world.lines {
+        check::end(line).await.map_err(|what| format!("at the end, {}: {what}", line.shown()))?;
+    }
+    Ok(())
 }

@@ -411,3 +411,21 @@ fn merge(
         Some(key) => Err(format!("a merge did not insert the key {key}")),
     }
 }
+
+/// Compares a version with what it must have.
+pub(super) fn is_equal(found: &State, expected: &State) -> Result<(), String> {
+    if found.fields != expected.fields {
+        return Err(format!("the columns are {:?}, not {:?}", found.fields, expected.fields));
+    }
+    for (id, row) in &expected.rows {
+        match found.rows.get(id) {
+            Some(other) if other == row => {}
+            Some(other) => return Err(format!("row {id} is {other:?}, not {row:?}")),
+            None => return Err(format!("row {id} is missing: {row:?}")),
+        }
+    }
+    match found.rows.iter().find(|(id, _)| !expected.rows.contains_key(id)) {
+        None => Ok(()),
+        Some((id, row)) => Err(format!("row {id} must not be there: {row:?}")),
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, UInt64Array};
+use arrow_array::{Int64Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use pennon_core::RowId;
 use pennon_core::schema::Alteration;
@@ -13,15 +13,17 @@ use pennon_table::compact::CompactionOptions;
 use pennon_table::ops::cleanup::CleanupOptions;
 use pennon_table::ops::index::{IndexCare, IndexKind, IndexParameters, NewIndex};
 use pennon_table::{
-    BatchReader, CommitOptions, ConflictRetries, Dataset, MergeClauses, MergeOptions, MergeWriteMode,
-    NewColumns, StorageOptions, Target, UpdateOptions, VersionRef, WhenMatched, WhenUnmatchedTarget,
-    WriteMode, WriteOptions,
+    CommitOptions, ConflictRetries, Dataset, MergeClauses, MergeOptions, MergeWriteMode, NewColumns,
+    StorageOptions, Target, UpdateOptions, VersionRef, WhenMatched, WhenUnmatchedTarget, WriteMode,
+    WriteOptions,
 };
 
 use super::Step;
 use super::check;
-use super::line::{Line, Versions, World, text};
-use super::model::{Assignment, Effect, KEY, Matched, Predicate, VALUE, Value, first_name, two_columns};
+use super::line::{Line, text};
+use super::model::{Assignment, Effect, Matched, Predicate, Value, first_name, is_equal, two_columns};
+use super::rows::{batches, reader};
+use super::world::{Versions, World};
 
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,27 +144,6 @@ pub(super) async fn run(world: &mut World, at: usize, step: &Step) -> Result<(),
         StepKind::CleanUp => clean_up(world, at, step).await,
         StepKind::Branch | StepKind::Clone => begin_line(world, at, step).await,
     }
-}
-
-/// Rows of keys and values, null in all other columns.
-pub(super) fn batches(fields: &BTreeMap<i32, String>, rows: &[(i64, Value)]) -> Result<BatchReader, String> {
-    let columns = fields.iter().map(|(field, name)| {
-        let column: Int64Array = match *field {
-            KEY => rows.iter().map(|(key, _)| Some(*key)).collect(),
-            VALUE => rows.iter().map(|(_, value)| *value).collect(),
-            _ => rows.iter().map(|_| None).collect(),
-        };
-        (Field::new(name, DataType::Int64, true), Arc::new(column) as ArrayRef)
-    });
-    reader(columns.collect())
-}
-
-fn reader(columns: Vec<(Field, ArrayRef)>) -> Result<BatchReader, String> {
-    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
-    let batch =
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|error| error.to_string())?;
-    let schema = batch.schema();
-    Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
 fn values(keys: &[i64], number: u32) -> Vec<(i64, Value)> {
@@ -579,7 +560,7 @@ async fn begin_line(world: &mut World, at: usize, step: &Step) -> Result<(), Str
     if branch.is_some() {
         line.referenced.insert(version);
     }
-    check::is_equal(&check::state(&first).await?, &state)?;
+    is_equal(&check::state(&first).await?, &state)?;
     let mut new = Line::new(uri, branch, first.clone(), line.durability);
     new.next_row = first.manifest().next_row_id.max(state.rows.keys().next_back().map_or(0, |last| last + 1));
     (new.next_key, new.next_column) = (next_key, next_column);
