@@ -13,10 +13,10 @@
 //! and its version runs merge. Rows stay what they are: ids and versions do not change, and the feed of changes is silent.
 //! Deletes and updates that others commit meanwhile are carried over when the task is committed.
 //!
-//! B-tree and bitmap indices that name addresses are rewritten in the same commit. With stable ids other indices that name
-//! ids cover the new fragments as they are, and those that name addresses do not cover them any more. Without stable ids
-//! the compaction of fragments that an index of another kind covers is refused, unless a note is left about where the rows
-//! went (`defer_index_remap`).
+//! Indices that name rows by their addresses are rewritten in the same commit (`index/remap.rs`); those that name ids cover
+//! the new fragments as they are. An index that cannot be rewritten (full text) does not cover them any more in a table
+//! with stable ids; without them the compaction of what it covers is refused, unless a note is left about where the rows went
+//! (`defer_index_remap`).
 
 mod options;
 mod plan;
@@ -63,8 +63,9 @@ impl RewriteResult {
 impl Dataset {
     /// What there is to compact at this version: the fragments of each task. Decodes none of them.
     ///
-    /// Errors: `InvalidInput` for an invalid option; `Unsupported` if the table has no stable row ids and an
-    /// index covers fragments that would move, unless `defer_index_remap` is set; for that in a table with stable ids.
+    /// Errors: `InvalidInput` for an invalid option; `Unsupported` if the table has no stable row ids and an index that
+    /// cannot be rewritten covers fragments that would move, unless `defer_index_remap` is set, and for that option in a
+    /// table with stable ids.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn plan_compaction(&self, options: &CompactionOptions) -> Result<Vec<Vec<FragmentId>>> {
         let settings = options.settings(&self.manifest().config)?;
