@@ -279,11 +279,48 @@ def test_the_files_of_branches_and_clones(tmp_path: Path) -> None:
         assert {row["type"] for row in found[0]} == {"manifest", "transaction file", "data file", "deletion file"}
 
 
-def test_files_of_indices_are_not_known_by_version(tmp_path: Path) -> None:
-    table = lance.write_dataset(NUMBERS, str(tmp_path / "t"))
+def test_the_files_of_indices(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = lance.write_dataset(NUMBERS, uri, max_rows_per_file=5)
     table.create_scalar_index("a", "BTREE")
-    with pytest.raises(pennon.UnsupportedError, match="files of indices"):
-        pennon.dataset(table.uri).tracked_files()
+    table.create_scalar_index("b", "INVERTED")
+    table.insert(NUMBERS)
+    table.optimize.optimize_indices()
+    table.optimize.compact_files(defer_index_remap=True)
+    table.drop_index("a_idx")
+    branch = table.create_branch("branch")
+    branch.create_scalar_index("a", "BITMAP")
+    clone = table.shallow_clone(str(tmp_path / "clone"), table.version)
+
+    def rows(files: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = files.tracked_files().read_all().to_pylist()
+        return sorted(found, key=lambda row: (row["version"], row["base_uri"], row["path"]))
+
+    opened = pennon.dataset(uri)
+    by_version: dict[int, set[str]] = {}
+    for ours, theirs in ((opened, table), (opened.checkout_version(("branch", None)), branch)):
+        found = [rows(files) for files in (ours, theirs)]
+        # pylance leaves out the indices that a branch or clone has of its source.
+        assert [row for row in found[0] if row["base_uri"] == ours.uri or row["type"] != "index file"] == [
+            row for row in found[1] if row["base_uri"] == theirs.uri or row["type"] != "index file"
+        ]
+        for row in found[0]:
+            if row["type"] == "index file":
+                by_version.setdefault(row["version"], set()).add(row["path"].partition("/")[2].partition("/")[0])
+    assert {version: len(uuids) for version, uuids in by_version.items()} == {
+        2: 1,
+        3: 2,
+        4: 2,
+        5: 2,
+        6: 2,
+        7: 2,
+        8: 1,
+        9: 2,
+    }
+
+    of_source = [row for row in rows(opened) if row["version"] == 8 and row["type"] == "index file"]
+    of_clone = [row for row in rows(pennon.dataset(clone.uri)) if row["type"] == "index file"]
+    assert of_clone == of_source
 
 
 def test_automatic_cleanup_can_be_changed_on_a_removed_version(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon.cleanup import explanation, options
-from pennon.errors import UnsupportedError
 from pennon.metadata import FragmentMetadata
 
 _ALL = pa.schema(
@@ -44,21 +43,8 @@ def all_files(table: _native.Dataset) -> pa.RecordBatchReader:
 def tracked_files(
     table: _native.Dataset, min_version: int | None, progress: Progress | None
 ) -> pa.RecordBatchReader:
-    """The files that the versions of a table refer to, one batch for each version.
-
-    Raises
-    ------
-    pennon.UnsupportedError
-        The table has files of indices, and it is not known which versions refer to them.
-    """
-    found = _listed(table)
-    kinds = found["kind"].to_pylist()
-    if "index" in kinds:
-        raise UnsupportedError(
-            f"The files that versions refer to cannot be listed: {table.uri} has files of indices, and Pennon does"
-            " not read which versions refer to them"
-        )
-    paths = set(found["path"].to_pylist())
+    """The files that the versions of a table refer to, one batch for each version."""
+    paths = set(_listed(table)["path"].to_pylist())
     manifests = {_version_of(path): path for path in paths if path.endswith(".manifest")}
     chosen = [entry["version"] for entry in table.versions() if entry["version"] >= (min_version or 0)]
 
@@ -108,6 +94,16 @@ def _files_of(table: _native.Dataset, manifest: str | None, paths: set[str]) -> 
         deletions = fragment.deletion_file
         if deletions is not None:
             yield *placed(deletions.base_id, "", deletions.path(fragment.id)), "deletion file"
+    for index in _native.describe_indices(table):
+        for entry in (segment["entry"] for segment in index["segments"]):
+            folder = f"_indices/{entry['uuid']}/"
+            if entry["base_id"] is None:
+                # Older releases of pylance record no files.
+                names = sorted(path for path in paths if path.startswith(folder))
+            else:
+                names = [folder + file["path"] for file in entry["files"] or ()]
+            for name in names:
+                yield *placed(entry["base_id"], "", name), "index file"
 
 
 def _version_of(manifest: str) -> int | None:
