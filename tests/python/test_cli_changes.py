@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lance
 import pennon
 import pyarrow as pa
 import pytest
@@ -135,6 +136,18 @@ def test_indices(table: pennon.LanceDataset) -> None:
     assert run("index", "drop", table.uri, "id_idx").status == 3
     assert run("index", "optimize", table.uri).out == "nothing to do: all rows are in the indices\n"
     assert newest(table).list_indices() == []
+
+
+def test_rows_that_no_index_takes(uri: str) -> None:
+    """pylance extends indices over trigrams."""
+    rows = {"id": range(4), "text": ["one", "two", "three", "four"]}
+    lance.write_dataset(pa.table(rows), uri).create_scalar_index("text", "NGRAM")
+    table = pennon.dataset(uri)
+    table.create_scalar_index("id", "BTREE")
+    table.insert({"id": [4], "text": ["five"]})
+    assert run("index", "optimize", uri).out == "version 5: 1 row not in text_idx\n"
+    assert run("index", "optimize", uri).out == "nothing to do: 1 row not in text_idx\n"
+    assert run("index", "optimize", uri, "id_idx").out == "nothing to do: all rows are in id_idx\n"
 
 
 def test_an_index_over_vectors(uri: str) -> None:

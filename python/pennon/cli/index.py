@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from pennon._text import counted
 from pennon.cli._open import Address, explained, table_argument
 from pennon.cli._output import Output, color_option, number_of, output_options, size_of
 from pennon.cli._progress import stages
@@ -106,15 +107,23 @@ def create(
 @click.option("--retrain", is_flag=True, help="Make them again from all rows.")
 @color_option
 def optimize(table: Address, names: tuple[str, ...], retrain: bool, color: bool) -> None:
-    """Take rows that were added since into indices; into all if none is named."""
+    """Take rows that were added since into indices; into all if none is named. Says which rows it cannot take."""
     opened = table.open()
     before = opened.version
     with stages("index") as progress:
         opened.optimize.optimize_indices(
             index_names=list(names) or None, retrain=retrain, progress_callback=progress
         )
+    rows = opened.count_rows()
+    left = {
+        index.name: rows - index.num_rows_indexed
+        for index in opened.describe_indices()
+        if index.num_rows_indexed < rows
+        and (index.name in names if names else not index.name.startswith("__lance_"))
+    }
     changed = f"version {opened.version}" if opened.version != before else "nothing to do"
-    Output(color=color).line(f"{changed}: all rows are in {', '.join(names) or 'the indices'}")
+    line = "; ".join(f"{counted(count, 'row')} not in {name}" for name, count in left.items())
+    Output(color=color).line(f"{changed}: {line or 'all rows are in ' + (', '.join(names) or 'the indices')}")
 
 
 @command.command()
