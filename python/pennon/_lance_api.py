@@ -351,11 +351,11 @@ class DatasetApi(CommitMethods):
         >>> people.join(ages, "id")
         Traceback (most recent call last):
             ...
-        pennon.errors.UnsupportedError: join is not supported
+        pennon.errors.UnsupportedError: join is not supported; use to_table().join(...)
         >>> people.to_table().join(ages.to_table(filter="age > 30"), "id", join_type="inner").to_pylist()
         [{'id': 2, 'name': 'bob', 'age': 40}]
         """
-        raise UnsupportedError("join is not supported")
+        raise UnsupportedError("join is not supported; use to_table().join(...)")
 
     def join_asof(
         self,
@@ -376,11 +376,11 @@ class DatasetApi(CommitMethods):
         >>> trades.join_asof(quotes, "t", "of", -2)
         Traceback (most recent call last):
             ...
-        pennon.errors.UnsupportedError: join_asof is not supported
+        pennon.errors.UnsupportedError: join_asof is not supported; use to_table().join_asof(...)
         >>> trades.to_table().join_asof(quotes.to_table(), "t", "of", -2)["price"].to_pylist()
         [7]
         """
-        raise UnsupportedError("join_asof is not supported")
+        raise UnsupportedError("join_asof is not supported; use to_table().join_asof(...)")
 
     def sort_by(self, sorting: Any, **kwargs: Any) -> NoReturn:
         """Not supported: raises `UnsupportedError`. A scan sorts by `order_by`.
@@ -392,11 +392,11 @@ class DatasetApi(CommitMethods):
         >>> table.sort_by("a")
         Traceback (most recent call last):
             ...
-        pennon.errors.UnsupportedError: sort_by is not supported
+        pennon.errors.UnsupportedError: sort_by is not supported; use to_table(order_by=[...])
         >>> table.to_table(order_by=["a"])["a"].to_pylist()
         [1, 2, 3]
         """
-        raise UnsupportedError("sort_by is not supported")
+        raise UnsupportedError("sort_by is not supported; use to_table(order_by=[...])")
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Not supported, as in pylance: raises `UnsupportedError`. Use
@@ -409,9 +409,9 @@ class DatasetApi(CommitMethods):
         >>> table.replace_schema(table.schema.remove_metadata())
         Traceback (most recent call last):
             ...
-        pennon.errors.UnsupportedError: replace_schema is not supported
+        pennon.errors.UnsupportedError: replace_schema is not supported; use alter_columns, or add and drop columns
         >>> table.alter_columns({"path": "a", "name": "b"})
         >>> table.schema.names
         ['b']
         """
-        raise UnsupportedError("replace_schema is not supported")
+        raise UnsupportedError("replace_schema is not supported; use alter_columns, or add and drop columns")

@@ -58,8 +58,8 @@ class Progress:
 
 
 ProgressLike: TypeAlias = Union[bool, Callable[[Progress], object], None]
-"""Who is told of progress: a function; with True a bar of tqdm, with False nobody. With None a bar, in a terminal
-or a notebook where tqdm is installed. Steps of less than two seconds show no bar."""
+"""Receives progress: a function; True is a bar of tqdm, False nothing. None is a bar in a terminal or a notebook
+where tqdm is installed. Steps of less than two seconds show no bar."""
 
 
 Counted: TypeAlias = tuple[int, Union[int, None]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon._input import to_input
 from pennon._lance_api import DatasetApi
+from pennon._methods.base import unpickled
 from pennon._methods.columns import ColumnMethods
 from pennon._methods.history import HistoryMethods
 from pennon._methods.indices import IndexMethods
@@ -232,7 +232,7 @@ class LanceDataset(
         native = self._native
         where = (native.absolute_uri, native.version, native.storage_options)
         settings = (*native.commit_settings, native.uncommitted_columns)
-        return _unpickled, (self._default_scan_options, *where, *settings)
+        return unpickled, (LanceDataset, self._default_scan_options, *where, *settings)
 
     def __copy__(self) -> LanceDataset:
         return self._like(self._native.copy())
@@ -292,6 +292,8 @@ class LanceDataset(
             writer committed after its read version.
         commit_message
             Text to keep in the transaction.
+        namespace_client, table_id, namespace_client_managed_versioning, base_store_params
+            Not supported.
         commit_timeout
             No retry starts after this time.
         durability
@@ -404,27 +406,6 @@ class LanceDataset(
         return {"dataset": dataset, "merged": merged}
 
 
-def _unpickled(scan_options: dict[str, Any], *given: Any) -> LanceDataset:
-    """A dataset that is opened when it is first used."""
-    found = LanceDataset.__new__(LanceDataset)
-    found._default_scan_options, found._unopened = scan_options, partial(_reopened, *given)
-    return found
-
-
-def _reopened(
-    uri: str,
-    version: int,
-    storage_options: dict[str, str],
-    durability: Durability,
-    max_retries: int,
-    commit_timeout: timedelta,
-    columns: pa.Schema | None,
-) -> _native.Dataset:
-    given: Any = {"durability": durability, "max_retries": max_retries, "commit_timeout": commit_timeout}
-    found = LanceDataset(uri, version, storage_options=storage_options, **given)
-    return (found if columns is None else found.with_new_columns(columns))._native
-
-
 def write_dataset(
     data_obj: ReaderLike,
     uri: str | os.PathLike[str] | LanceDataset | None = None,
@@ -525,13 +506,21 @@ def write_dataset(
     session
         Caches to share with other tables; a dataset as `uri` has its own.
     progress
-        Who is told what is written. A [FragmentWriteProgress][pennon.progress.FragmentWriteProgress], whose
+        Receives progress: a [FragmentWriteProgress][pennon.progress.FragmentWriteProgress], whose
         `begin` and `complete` are called for each fragment, without its files, which have no names yet; or a
         function, which is called with the [Progress][pennon.jobs.Progress] so far. An exception of theirs is raised
         here: nothing is committed, no file is left. True for a bar of tqdm, False for nothing; by default a bar,
         where tqdm is installed and somebody is watching: in a terminal or a notebook, after two seconds.
+    external_blob_mode
+        What becomes of blobs that are given by their URI: `"reference"` stores it, `"ingest"` copies the bytes.
+    allow_external_blob_outside_bases
+        Whether `"reference"` may store URIs; otherwise a blob with a URI is an error.
+    blob_pack_file_size_threshold
+        Bytes after which a new file for several blobs is started, if the field does not say it; 1 GiB.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
+    base_store_params, namespace_client, table_id
+        Not supported.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -61,6 +62,11 @@ class DatasetDelta:
         cls, dataset: Table, compared_against: int | None, begin: int | None, end: int | None
     ) -> DatasetDelta:
         if compared_against is not None:
+            if begin is not None or end is not None:
+                raise InvalidInputError(
+                    f"compared_against is {compared_against!r}, begin_version {begin!r} and end_version {end!r}:"
+                    " expected either compared_against or the other two"
+                )
             begin, end = sorted((checked_number("compared_against", compared_against), dataset._native.version))
         elif begin is None and end is None:
             raise InvalidInputError("Must specify either compared_against or both begin_version and end_version")
@@ -120,7 +126,7 @@ class DatasetDelta:
         feed = history.changes(self._dataset._native, self._begin, self._end, columns=[])
         schema = pa.schema([pa.field("_rowid", pa.uint64())])
 
-        def deleted() -> pa.RecordBatch:
+        def deleted() -> Iterator[pa.RecordBatch]:
             for batch in feed:
                 gone = batch.filter(pc.equal(batch["_change_type"], "delete"))
                 if gone.num_rows:

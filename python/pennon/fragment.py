@@ -156,10 +156,12 @@ class LanceFragment(FragmentColumns):
             `append` if it will be added to a table, whose schema the rows must fit; otherwise `overwrite`.
         progress
             As in [write_fragments][pennon.fragment.write_fragments].
-        data_storage_version, storage_options, session
+        data_storage_version, use_legacy_format, storage_options, session
             As in [write_dataset][pennon.write_dataset].
         max_rows_per_group
             Accepted, without effect.
+        namespace_client, table_id
+            Not supported.
 
         Raises
         ------

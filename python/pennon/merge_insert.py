@@ -16,6 +16,7 @@ from pennon._options import ignored
 from pennon._progress import check_progress
 from pennon._table.merge_source import merge_source, source_schema
 from pennon._table.observed import observed
+from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidInputError, InvalidTypeError, PositionError
 from pennon.transaction import Transaction
 
@@ -66,7 +67,7 @@ class MergeInsertBuilder(ExplainsAbsence):
             "delete_condition": None,
             "write_mode": "auto",
             "conflict_retries": 10,
-            "retry_timeout": timedelta(seconds=30),
+            "retry_timeout": RETRY_TIMEOUT,
             "memory_limit": None,
             "source_in_memory": False,
             "use_index": True,

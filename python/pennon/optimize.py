@@ -245,8 +245,8 @@ class DatasetOptimizer(ExplainsAbsence):
         materialize_deletions_threshold
             The share of deleted rows above which they are; 0.1.
         defer_index_remap
-            For tables without stable row ids: leave indices as they are and record the new addresses; false.
-            Otherwise the compaction of fragments that an index covers is refused.
+            For tables without stable row ids: leave indices as they are and record the new addresses; false, which
+            writes indices again in the same commit.
         num_threads
             Tasks in flight; the number of cores.
         compaction_mode
@@ -277,7 +277,8 @@ class DatasetOptimizer(ExplainsAbsence):
         pennon.InvalidInputError
             An option has an invalid value.
         pennon.UnsupportedError
-            An index refers to rows of the fragments by their addresses.
+            An index of a kind that Pennon does not write, such as full text, refers to rows of the fragments by
+            their addresses.
         pennon.CommitConflictError
             Every attempt conflicted with another writer.
 

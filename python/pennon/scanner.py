@@ -523,8 +523,8 @@ def scan(dataset: Table, options: ScanOptions, *, with_defaults: bool = True) ->
     """
     if options.get("full_text_query") is not None:
         raise UnsupportedError(
-            "The option 'full_text_query' is not supported by this release: full-text indices are kept true, and "
-            f"searched by pylance, lance.dataset({dataset._native.uri!r}).to_table(full_text_query=...)"
+            "The option 'full_text_query' is not supported by this release: full-text indices are kept correct,"
+            f" and searched by pylance, lance.dataset({dataset._native.uri!r}).to_table(full_text_query=...)"
         )
     refuse(**{name: options.get(name) for name in _NOT_OFFERED})
     builder = ScannerBuilder(dataset) if with_defaults else ScannerBuilder._without_defaults(dataset)

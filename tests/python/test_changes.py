@@ -314,6 +314,10 @@ def test_delta(changed: pennon.LanceDataset) -> None:
         changed.delta()
     with pytest.raises(ValueError, match="Must specify both"):
         changed.delta(begin_version=1)
+    with pytest.raises(
+        pennon.InvalidInputError, match="compared_against is 1, begin_version 3 and end_version None"
+    ):
+        changed.delta(1, begin_version=3)
     with pytest.raises(pennon.NotFoundError):
         changed.delta(begin_version=1, end_version=9).get_inserted_rows()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import shutil
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import pytest
 from pennon import jobs
 from pennon.jobs import JobPlan, Task, TaskResult
 from support.tables import numbers
+
+from .conftest import processes
 
 SCHEMA = numbers(0).schema
 
@@ -51,10 +53,6 @@ def in_json(plan: JobPlan) -> list[TaskResult]:
 
 def threads() -> Executor:
     return ThreadPoolExecutor(2)
-
-
-def processes() -> Executor:
-    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
 
 
 def test_run_reports_progress(table: pennon.LanceDataset) -> None:
@@ -291,6 +289,15 @@ def test_run_looks_again_at_what_changed(table: pennon.LanceDataset, kind: str) 
         with pytest.raises(pennon.CommitConflictError) as caught:
             jobs.run(plan, executor=executor, conflict_retries=2)
         assert caught.value.retryable
+
+
+@pytest.mark.parametrize("patience", [0, timedelta(0)])
+def test_no_job_is_planned_again_after_its_time(table: pennon.LanceDataset, patience: timedelta | float) -> None:
+    with Meddling(table.uri, "id = 402") as executor, pytest.raises(pennon.CommitConflictError):
+        jobs.run(jobs.plan_delete(table, "id % 2 = 0", tasks=5), executor=executor, retry_timeout=patience)
+    with Meddling(table.uri, "id = 404") as executor:
+        plan = jobs.plan_delete(table.uri, "id % 2 = 0", tasks=5)
+        assert jobs.run(plan, executor=executor, retry_timeout=timedelta(hours=1)).rows > 0
 
 
 def test_a_callback_that_raises_ends_the_job(table: pennon.LanceDataset) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import compatibility
 import lance
+import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
@@ -27,6 +28,7 @@ from pennon.sampler import (
     ShardedFixedBatchSampler,
     ShardedFragmentSampler,
 )
+from pennon.vector import vec_to_table
 
 ROWS, REASONS = compatibility.load()
 DATA = pa.table({"a": [1, 2, 3]})
@@ -54,6 +56,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[..., A
     uri, file = str(folder / "t"), str(folder / "f.lance")
     table = pennon.write_dataset(DATA, uri)
     blob = pa.table([blob_array([b"abc"])], schema=pa.schema([blob_field("b")]))
+    vectors = pennon.write_dataset(vec_to_table([[1, 2], [3, 4]]), f"{uri}3")
     blobs, numbers = pennon.write_dataset(blob, f"{uri}1"), itertools.count()
     with LanceFileWriter(file, DATA.schema) as writer:
         writer.write_batch(DATA)
@@ -72,8 +75,17 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[..., A
         "LanceDataset": lambda **given: pennon.LanceDataset(uri, **given),
         "LanceDataset.commit": lambda **given: table.commit(uri, pennon.LanceOperation.Restore(1), **given),
         "LanceDataset.commit_batch": lambda **given: table.commit_batch(uri, [append], **given),
+        "LanceDataset.create_index": lambda **given: vectors.create_index(
+            "vector", "IVF_FLAT", replace=True, **given
+        ),
+        "LanceDataset.create_index_uncommitted": lambda **given: vectors.create_index_uncommitted(
+            "vector", "IVF_FLAT", "part", fragment_ids=[0], **given
+        ),
         "LanceDataset.create_scalar_index": lambda **given: table.create_scalar_index("a", "BTREE", **given),
         "LanceDataset.read_blobs": lambda **given: blobs.read_blobs("b", indices=[0], **given),
+        "LanceDataset.read_blob_ranges": lambda **given: blobs.read_blob_ranges(
+            "b", [(0, 0, 1)], selector="indices", **given
+        ),
         "LanceFragment.create": lambda **given: pennon.LanceFragment.create(uri, DATA, **given),
         "LanceDataset.create_branch": lambda **given: table.create_branch(f"b{next(numbers)}", **given),
         "LanceScanner.explain_plan": table.scanner().explain_plan,
@@ -109,9 +121,14 @@ def test_refused(calls: dict[str, Callable[..., Any]], name: str, parameter: str
 
 
 # What is given; in the other cases a number.
-GIVEN = {"late_materialization": ["a"], "storage_options": {"a": "b"}, "blob_mode": "bytes", "verbose": True}
-# What is as promised whatever is given.
-SILENT = ["preserve_order"]
+GIVEN = {
+    "late_materialization": ["a"],
+    "storage_options": {"a": "b"},
+    "blob_mode": "bytes",
+    "verbose": True,
+    "filter_nan": False,
+    "skip_transpose": True,
+}
 # What the options of a builder are called.
 OPTIONS = {
     "nbatches": "batch_readahead",
@@ -126,16 +143,28 @@ def test_without_effect(
 ) -> None:
     """It warns once, of the line of the caller."""
     monkeypatch.setattr(_options, "_warned", set())
-    category = DeprecationWarning if parameter == "index_cache_size" else pennon.NoEffectWarning
+    is_deprecated = parameter == "index_cache_size" and "create_index" not in name
+    category = DeprecationWarning if is_deprecated else pennon.NoEffectWarning
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             calls[name](**{parameter: GIVEN.get(parameter, 7)})
-    expected = 0 if parameter in SILENT else 2 if category is DeprecationWarning else 1
-    assert [one.category for one in caught] == [category] * expected
+    assert [one.category for one in caught] == [category] * (2 if is_deprecated else 1)
     for one in caught:
         assert OPTIONS.get(parameter, parameter) in str(one.message)
         assert one.filename == __file__
+
+
+def test_options_of_vectors_have_no_effect_on_an_index_over_values(
+    table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_options, "_warned", set())
+    centroids = np.zeros((2, 2), np.float32)
+    given = {"metric": "dot", "num_partitions": 2, "accelerator": "cuda", "ivf_centroids": centroids, "m": 20}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table.create_index_uncommitted("id", "BTREE", fragment_ids=[0], **given)  # type: ignore[arg-type]
+    assert {str(one.message).split("'")[1] for one in caught} == set(given)
 
 
 def test_defaults_do_not_warn(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +177,12 @@ def test_defaults_do_not_warn(table: pennon.LanceDataset, monkeypatch: pytest.Mo
         for sampler in (FullScanSampler(), ShardedBatchSampler(0, 1)):
             assert sum(batch.num_rows for batch in sampler(table)) == table.count_rows()
         assert table.to_table(prefilter=False, fast_search=False).num_rows == table.count_rows()
+        table.create_index_uncommitted("id", "BTREE", fragment_ids=[0])
+        blob = pa.table([blob_array([b"abc", b"de"])], schema=pa.schema([blob_field("b")]))
+        blobs = pennon.write_dataset(blob, "memory://no-warnings-of-blobs", mode="overwrite")
+        for order in (None, True, False):
+            found = blobs.read_blobs("b", indices=[1, 0], preserve_order=order)
+            assert [value for _, value in found] == [b"de", b"abc"]
         table.optimize.compact_files()
 
 

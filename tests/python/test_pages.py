@@ -131,6 +131,33 @@ def test_what_the_reference_shows_is_documented() -> None:
     assert sorted(name for name, value in names.items() if not (value.__doc__ or "").strip()) == []
 
 
+def parameters_of(docstring: str) -> set[str] | None:
+    """The names in the section of parameters; `None` if there is no such section."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    if section is None:
+        return None
+    return {
+        name.strip(" *\\") for line in re.findall(r"^\S.*", section[1], re.MULTILINE) for name in line.split(",")
+    }
+
+
+def test_sections_of_parameters_name_them_all() -> None:
+    """Short functions say in a sentence what they take."""
+    wrong: dict[str, tuple[set[str], set[str]]] = {}
+    functions = {
+        name: value
+        for name, value in pages.documented().items()
+        if name.startswith("pennon.") and inspect.isfunction(value)
+    }
+    sections = {name: parameters_of(inspect.getdoc(value) or "") for name, value in functions.items()}
+    for name, named in sections.items():
+        taken = {one for one in inspect.signature(functions[name]).parameters if one not in ("self", "cls")}
+        if named is not None and named - {""} != taken:
+            wrong[name] = (taken - named, named - taken)
+    assert sum(named is not None for named in sections.values()) > 100
+    assert wrong == {}
+
+
 def test_examples_are_counted() -> None:
     names = pages.documented()
     assert pages.has_example(names["pennon.LanceDataset.take"])

@@ -92,3 +92,14 @@ def test_wrong_options(table: pennon.LanceDataset) -> None:
         table.take_rows([0], missing="raise")  # type: ignore[arg-type]
     with pytest.raises(pennon.InvalidInputError, match="zz"):
         table.take_rows([0], columns=["zz"])
+
+
+def test_blobs_of_rows_that_are_gone(tmp_path: Path) -> None:
+    data = pa.table({"b": pennon.blob_array([b"0", b"1", b"2", b"3"])})
+    table = pennon.write_dataset(data, str(tmp_path / "blobs"))
+    table.delete("_rowid in (1, 2)")
+    for ids in ([0, 2, 1], pa.array([3, 2], pa.uint64())):
+        with pytest.raises(pennon.NotFoundError, match=r"row ids are not in version 2; the first is 2"):
+            table.take_blobs("b", ids=ids)
+        with pytest.raises(pennon.UnsupportedError, match="the first at address 2"):
+            table.read_blobs("b", addresses=ids)

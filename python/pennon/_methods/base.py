@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.dataset
@@ -11,7 +12,12 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._table.handles import OpenedWhenUsed
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    import pyarrow as pa
+
     from pennon._native import Dataset as NativeDataset
+    from pennon.types import Durability
 
 DatasetT = TypeVar("DatasetT", bound="TableMethods")
 
@@ -41,3 +47,26 @@ class TableMethods(ExplainsAbsence, pyarrow.dataset.Dataset):
     def _like(self: DatasetT, native: NativeDataset) -> DatasetT:
         """Another version or branch, read with the same options."""
         return self._wrap(native, default_scan_options=self._default_scan_options)
+
+
+def unpickled(kind: type[DatasetT], scan_options: dict[str, Any], *given: Any) -> DatasetT:
+    """A dataset that is opened when it is first used."""
+    found = kind.__new__(kind)
+    found._default_scan_options, found._unopened = scan_options, partial(_reopened, kind, *given)
+    return found
+
+
+def _reopened(
+    kind: Any,
+    uri: str,
+    version: int,
+    storage_options: dict[str, str],
+    durability: Durability,
+    max_retries: int,
+    commit_timeout: timedelta,
+    columns: pa.Schema | None,
+) -> NativeDataset:
+    given: Any = {"durability": durability, "max_retries": max_retries, "commit_timeout": commit_timeout}
+    found = kind(uri, version, storage_options=storage_options, **given)
+    native: NativeDataset = (found if columns is None else found.with_new_columns(columns))._native
+    return native

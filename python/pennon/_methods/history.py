@@ -46,7 +46,7 @@ class HistoryMethods(TableMethods):
         Raises
         ------
         pennon.InvalidInputError
-            The two ends are missing, or only one of them is given.
+            The two ends are missing, only one of them is given, or `compared_against` is given as well.
 
         Examples
         --------

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pennon import _native
 from pennon._methods.base import TableMethods
 from pennon._options import checked_text, ignored
-from pennon._table.indices import entries_of, request, single_column, staged
+from pennon._table.indices import (
+    entries_of,
+    ignore_hints,
+    ignore_vector_options,
+    request,
+    single_column,
+    staged,
+)
 from pennon.errors import InvalidInputError
 from pennon.indices import (
     IndexConfig,
@@ -224,14 +231,7 @@ class IndexMethods(TableMethods):
             raise InvalidInputError(
                 "fragment_ids is for create_index_uncommitted, and commit_existing_index_segments for its results"
             )
-        ignored(
-            index_cache_size=index_cache_size,
-            shuffle_partition_batches=shuffle_partition_batches,
-            shuffle_partition_concurrency=shuffle_partition_concurrency,
-            storage_options=storage_options,
-            filter_nan=None if filter_nan else filter_nan,
-            skip_transpose=skip_transpose or None,
-        )
+        ignore_hints(locals())
         given = {
             "num_partitions": num_partitions,
             "target_partition_size": target_partition_size,
@@ -301,9 +301,9 @@ class IndexMethods(TableMethods):
         fragment_ids
             The fragments.
         metric, num_partitions, ivf_centroids, pq_codebook, num_sub_vectors, target_partition_size, kwargs
-            As in [create_index][pennon.LanceDataset.create_index]; only for indices over vectors. With the same
-            centroids, and codebook, segments can be merged without a look at their vectors. `progress_callback` is
-            for all kinds.
+            As in [create_index][pennon.LanceDataset.create_index]; without effect for other kinds than those over
+            vectors, except `progress_callback`. With the same centroids, and codebook, segments can be merged
+            without a look at their vectors.
         accelerator, index_cache_size, shuffle_partition_batches, shuffle_partition_concurrency, \
         ivf_centroids_file, precomputed_partition_dataset, storage_options, filter_nan, streaming_sample_rate, \
         streaming_coreset_rate, streaming_refine_passes, skip_transpose, rabitq_model
@@ -331,6 +331,7 @@ class IndexMethods(TableMethods):
         """
         if fragment_ids is None:
             raise InvalidInputError("create_index_uncommitted requires fragment_ids")
+        ignore_hints(locals())
         single = single_column(column)
         progress_callback = kwargs.pop("progress_callback", None)
         if is_vector_kind(index_type):
@@ -362,6 +363,7 @@ class IndexMethods(TableMethods):
             with staged(progress_callback) as stages:
                 parts = _native.create_vector_index_segment(self._native, vectors, list(fragment_ids), stages)
         else:
+            ignore_vector_options(locals())
             ignored(**kwargs)
             new = request(single, index_type, name, replace=replace, train=train, uuid=index_uuid)
             with staged(progress_callback) as stages:

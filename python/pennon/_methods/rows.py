@@ -11,9 +11,10 @@ import pyarrow as pa
 from pennon._methods.scans import ScanMethods
 from pennon._options import checked_number, ignored, refuse_unknown
 from pennon._table import rows
+from pennon._table.row_numbers import id_list
 from pennon._text import counted
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer, end_of_range
-from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
+from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -163,14 +164,16 @@ class RowMethods(ScanMethods):
     ) -> list[tuple[int, _native.Blob | None]]:
         """Addresses and blobs of as many rows as are asked for, so that both can be told apart by their order."""
         found = rows.take_blobs(self._native, column, ids, addresses, indices)
-        (asked,) = (len(given) for given in (ids, addresses, indices) if given is not None)
-        if len(found) == asked:
+        (asked,) = (given for given in (ids, addresses, indices) if given is not None)
+        if len(found) == len(asked):
             return found
         if ids is not None and self._native.has_stable_row_ids:
-            raise NotFoundError(f"Blobs of {asked} row ids are wanted, and {len(found)} of these rows exist")
+            rows.take(self._native, "id", ids, [], missing="error")
+        there = {address for address, _ in found}
+        gone = [address for address in id_list(asked) if address not in there]
         raise UnsupportedError(
-            f"Blobs of {asked} rows are wanted, and {len(found)} of these rows exist. A take operation that"
-            " includes row addresses must not target deleted rows"
+            f"Blobs of {len(asked)} rows are wanted, and {len(gone)} of these are deleted, the first at address"
+            f" {gone[0]}. A take operation that includes row addresses must not target deleted rows"
         )
 
     def read_blobs(
@@ -185,8 +188,16 @@ class RowMethods(ScanMethods):
     ) -> list[tuple[int, bytes | None]]:
         """Row addresses and bytes of blobs; rows and errors as for `take_blobs`.
 
-        `io_buffer_size` is accepted without effect, and rows are returned in the order requested whatever
-        `preserve_order` is.
+        Parameters
+        ----------
+        blob_column
+            Name of a blob column, or its path in structs.
+        ids, addresses, indices
+            Row ids, addresses or positions. Exactly one of the three is given.
+        io_buffer_size
+            Accepted, without effect.
+        preserve_order
+            The result is in the order of the rows asked for, whatever is given.
 
         Examples
         --------
@@ -220,8 +231,10 @@ class RowMethods(ScanMethods):
             The row, the offset in its blob, and the length, for each range.
         selector
             What rows are given by.
-        io_buffer_size, preserve_order
-            Accepted, without effect: results are returned in the order of the requests.
+        io_buffer_size
+            Accepted, without effect.
+        preserve_order
+            The result is in the order of the requests, whatever is given.
 
         Returns
         -------

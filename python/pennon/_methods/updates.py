@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,13 @@ from pennon._exact_casts import check_casts
 from pennon._methods.base import TableMethods
 from pennon._options import checked_number, strings
 from pennon._table import rows, scans
+from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidTypeError
 from pennon.merge_insert import MergeInsertBuilder
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pennon.types import (
         DeleteResult,
         FileVersion,
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
         UpdateResult,
         WriteMode,
     )
-
-_TIMEOUT = timedelta(seconds=30)
 
 
 class UpdateMethods(TableMethods):
@@ -59,7 +59,7 @@ class UpdateMethods(TableMethods):
         predicate: str | pc.Expression,
         *,
         conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> DeleteResult:
         """Delete the rows for which a predicate is true, and move to the new version.
 
@@ -117,7 +117,7 @@ class UpdateMethods(TableMethods):
         updates: Mapping[str, str],
         where: Filter | None = None,
         conflict_retries: int = 10,
-        retry_timeout: timedelta = _TIMEOUT,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
         data_storage_version: FileVersion | None = None,
         *,
         mode: RewriteMode = "auto",
@@ -185,7 +185,7 @@ class UpdateMethods(TableMethods):
         data: ReaderLike | None = None,
         *,
         conflict_retries: int = 10,
-        retry_timeout: timedelta = _TIMEOUT,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
         mode: RewriteMode = "auto",
     ) -> UpdateResult:
         """Set columns of the rows with these ids to new values, and move to the new version.

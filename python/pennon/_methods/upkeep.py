@@ -185,13 +185,8 @@ class UpkeepMethods(TableMethods):
         Returns
         -------
         pyarrow.RecordBatchReader
-            The columns `version`, `base_uri`, `path`, and `type`: `manifest`, `transaction file`, `data file` or
-            `deletion file`.
-
-        Raises
-        ------
-        pennon.UnsupportedError
-            The table has indices, whose files are not known by version.
+            The columns `version`, `base_uri`, `path`, and `type`: `manifest`, `transaction file`, `data file`,
+            `deletion file` or `index file`.
 
         Examples
         --------
@@ -229,10 +224,12 @@ class UpkeepMethods(TableMethods):
     ) -> CleanupExplanation:
         """Report what `cleanup_old_versions` would remove, and for every file why it is removed or kept.
 
-        Further parameters and errors as for `cleanup_old_versions`.
+        Errors as for `cleanup_old_versions`.
 
         Parameters
         ----------
+        older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, delete_rate_limit, versions
+            As for `cleanup_old_versions`.
         include_files
             Whether `candidate_files` is filled.
         max_files

@@ -242,6 +242,8 @@ class VersionMethods(TableMethods):
             The version: a number on this branch, a tag, or a pair of branch and version.
         storage_options
             Keys and values for the store of the clone; by default those of this table.
+        kwargs
+            Refused: there are no further options.
 
         Raises
         ------

@@ -49,11 +49,11 @@ def alteration(alteration: AlterColumn) -> tuple[str, str | None, bool | None, p
         raise InvalidTypeError(f"An alteration must be a dict with path and its changes, found {alteration!r}")
     given: dict[str, Any] = dict(alteration)
     if "path" not in given:
-        raise InvalidInputError("path is required")
+        raise InvalidInputError(f"path is required, found {given!r}")
     path = given.pop("path")
     for key in given:
         if key not in ("name", "nullable", "data_type"):
             raise InvalidInputError(f"Unknown key: {key}. Valid keys are name, nullable, and data_type.")
     if not given:
-        raise InvalidInputError("At least one of name, nullable, or data_type must be specified")
+        raise InvalidInputError(f"At least one of name, nullable, or data_type must be specified for {path!r}")
     return path, given.get("name"), given.get("nullable"), given.get("data_type")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pennon._options import checked_text
+from pennon._options import checked_text, ignored, unless
 from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 from pennon.indices import IndexConfig
 from pennon.progress import IndexProgress
@@ -24,6 +24,29 @@ _PARAMETERS: dict[str, dict[str, str]] = {
 }
 _MOST_ROWS = 2**32 - 1
 _FULL_TEXT = ("INVERTED", "FTS")
+# Options without effect, and their defaults.
+_HINTS = {
+    "index_cache_size": None,
+    "shuffle_partition_batches": None,
+    "shuffle_partition_concurrency": None,
+    "storage_options": None,
+    "filter_nan": True,
+    "skip_transpose": False,
+}
+_OF_VECTORS = (
+    "num_partitions",
+    "ivf_centroids",
+    "pq_codebook",
+    "num_sub_vectors",
+    "accelerator",
+    "ivf_centroids_file",
+    "precomputed_partition_dataset",
+    "target_partition_size",
+    "streaming_sample_rate",
+    "streaming_coreset_rate",
+    "streaming_refine_passes",
+    "rabitq_model",
+)
 
 
 def single_column(column: str | Sequence[str]) -> str:
@@ -85,6 +108,16 @@ def request(
             )
         found[known[parameter]] = value  # type: ignore[literal-required]
     return found
+
+
+def ignore_hints(given: Mapping[str, Any]) -> None:
+    """Warn of the options that have no effect on any index."""
+    ignored(**{name: unless(given[name], default) for name, default in _HINTS.items()})
+
+
+def ignore_vector_options(given: Mapping[str, Any]) -> None:
+    """Warn of the options that have none on an index over values."""
+    ignored(metric=unless(given["metric"], "L2"), **{name: given[name] for name in _OF_VECTORS})
 
 
 class Stages:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pennon import _native
     from pennon.types import Columns, FileVersion, Filter, Missing, ReaderLike, RewriteMode, TakeBy
 
+RETRY_TIMEOUT = timedelta(seconds=30)
+"""No retry of a delete, update or merge starts after this time, if the caller names no other."""
+
 
 def take(
     table: _native.Dataset,

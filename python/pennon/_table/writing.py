@@ -168,8 +168,8 @@ def write_fragments(
     enable_stable_row_ids
         Whether the rows keep their ids when they move, if the commit creates a table. pylance's default is False,
         and pylance does not pass the choice to the commit.
-    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, storage_options, session,
-    durability
+    max_rows_per_file, max_bytes_per_file, max_page_bytes, data_storage_version, use_legacy_format, \
+    storage_options, external_blob_mode, allow_external_blob_outside_bases, session, durability
         As in [write_dataset][pennon.write_dataset].
     initial_bases, target_bases, target_all_bases
         As in [write_dataset][pennon.write_dataset]; initial bases are registered only by a transaction.
@@ -180,6 +180,8 @@ def write_fragments(
         raises, the files are left.
     max_rows_per_group, data_cache_bytes
         Accepted, without effect.
+    base_store_params, namespace_client, table_id
+        Not supported.
 
     Examples
     --------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ def run(
     executor: Executor | None = None,
     progress: ProgressLike = None,
     conflict_retries: int = 10,
-    retry_timeout: float = 3600.0,
+    retry_timeout: timedelta | float = 3600.0,
 ) -> JobReport:
     """Run all tasks and commit, planning again what others changed meanwhile.
 
@@ -49,7 +50,8 @@ def run(
         committed. True for a bar of tqdm, False for nothing. By default a bar, where tqdm is installed and somebody
         is watching: in a terminal or a notebook, after two seconds.
     conflict_retries, retry_timeout
-        How often, and for how many seconds, a job is planned again after a conflict with another writer.
+        How often, and for how long, a `timedelta` or seconds, a job is planned again after a conflict with another
+        writer.
         Compactions, jobs with `data`, and those whose source names rows by their addresses are not.
 
     Raises
@@ -93,13 +95,14 @@ def run(
                 retry_timeout=retry_timeout,
             )
     started = time.monotonic()
+    seconds = retry_timeout.total_seconds() if isinstance(retry_timeout, timedelta) else retry_timeout
     for attempt in range(conflict_retries + 1):
         with Reporter(plan.kind, progress) as report:
             results = _results(plan, data, source, executor, report)
         try:
             return plan.commit(results)
         except CommitConflictError as conflict:
-            late = time.monotonic() - started > retry_timeout
+            late = time.monotonic() - started > seconds
             if not conflict.retryable or attempt == conflict_retries or late or data is not None:
                 raise
             try:
