@@ -66,13 +66,6 @@ PACKAGES = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
 )
 PEERS = ("load", "delta", "iceberg", "parquet", "workers")
-# How many times faster than a peer Pennon is to be.
-TARGETS = {
-    **dict.fromkeys(("delete", "update", "merge"), ("delta", 1.5)),
-    "feed": ("delta", 2.0),
-    **dict.fromkeys(("read", "column"), ("parquet", 1 / 1.3)),
-    **dict.fromkeys(("range", "vectors", "append"), ("parquet", 1.0)),
-}
 TITLES = {
     "read": "read {rows:,} rows",
     "column": "read one column of three",
@@ -184,8 +177,7 @@ def measured(able: list[Side], verb: str, source: DataFrame, count: int, rounds:
     for number in range(rounds):
         for side in able if number % 2 else reversed(able):
             seconds[side.name].append(run(side, verb, source, count))
-    target = {"target": dict([TARGETS[verb]])} if verb in TARGETS else {}
-    return result(title(verb, count), "local disk", seconds, name=verb) | target
+    return result(title(verb, count), "local disk", seconds, name=verb)
 
 
 def main() -> None:

@@ -59,8 +59,8 @@ REMARKS = """\
   `enable_stable_row_ids=True` is accepted for 0.38 and later, for tables without such indices.
 - **Indices** that Pennon makes do not keep a release from reading the rows, but old ones do not know all kinds.
   Up to 0.38 a release cannot add an index to a table that Pennon wrote last.
-- **0.20** was tried, but is not in the table: its `take` loses rows once some are deleted, and it writes wrong
-  texts to tables of its own.
+- **0.20** was tried, but is no value of `compatible_with`: its `take` loses rows once some are deleted, and it
+  writes wrong texts to tables of its own.
 - **File version 0.1** stores no nulls but those of texts, in any release: the rows of these tables have no others.
   Releases from 0.29 to 7.1 record another size than these files have. No release looks at it, and Pennon reads
   the files without it: all rows, except of tables with stable row ids that a release up to 0.29 updated or merged
