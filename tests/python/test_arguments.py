@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pennon
-import polars as pl
 import pyarrow as pa
 import pytest
 from pennon.bitmap import Bitmap
@@ -98,7 +97,10 @@ TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
         "version must be text",
     ),
     "a series of pandas": (lambda t: t.insert(pd.Series([1])), "must be a frame, found a Series of pandas"),
-    "a series of polars": (lambda t: t.insert(pl.Series([1])), "must be a frame, found a Series of polars"),
+    "a series of polars": (
+        lambda t: t.insert(pytest.importorskip("polars").Series([1])),
+        "must be a frame, found a Series of polars",
+    ),
     "an array": (lambda t: t.insert(pa.array([1])), "must be a table or structs, found Int64Array: .*int64"),
     "chunks": (lambda t: t.insert(pa.chunked_array([[1]])), "must be a table or structs, found ChunkedArray: "),
 }

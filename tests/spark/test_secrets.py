@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 
 import pennon
 import pyarrow as pa
+import pyspark_pennon
 import pytest
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -15,17 +17,11 @@ from pyspark_pennon import read, write
 from pyspark_pennon.options.source import REDACTION, ReadOptions, WriteOptions, session_storage_options
 from pyspark_pennon.tasks import plans
 from pyspark_pennon.writes.writer import Writer
+from support.spark_frames import plan_texts
 
 SECRET = "FAKE5ECRET"
 STORAGE = {"aws_secret_access_key": SECRET, "azure_storage_account_key": SECRET, "aws_session_token": SECRET}
 OPTIONS = {f"storage.{key}": value for key, value in STORAGE.items()}
-
-
-def plan_texts(frame: DataFrame) -> str:
-    execution = frame._jdf.queryExecution()
-    plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
-    trees = "".join(plan.treeString() + plan.toJSON() for plan in plans)
-    return execution.toString() + trees + repr(frame) + str(frame.schema.json())
 
 
 def test_plans_have_no_credentials(spark: SparkSession, uri: str) -> None:
@@ -120,16 +116,16 @@ def test_executors_have_the_release_of_the_driver(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pennon.write_dataset(pa.table({"id": [1]}), uri)
+    wheel, own = pennon.__version__, pyspark_pennon.__version__
     monkeypatch.setattr(pennon, "__version__", "9.8.7")
-    expected = (
-        "has pennon 9.8.7 and pyspark-pennon 0.1.0, but this executor has pennon 0.1.0 and pyspark-pennon 0.1.0: "
-    )
+    here = f"this executor has pennon {wheel} and pyspark-pennon {own}"
+    expected = re.escape(f"has pennon 9.8.7 and pyspark-pennon {own}, but {here}: ")
     with pytest.raises(PySparkException, match=expected):
         read(spark, uri).collect()
     with pytest.raises(pennon.UnsupportedError, match=expected):
         write(spark.range(0, 2, 1, 1), uri, mode="append")
     with pytest.raises(pennon.UnsupportedError, match=r"9\.8\.7"):
-        plans.check_release("0.1.0")
+        plans.check_release(wheel)
     assert TaskContext.get() is None
     assert pickle.loads(pickle.dumps(plans.ShippedPlan(("{}",), True, "9.8.7"))).release == "9.8.7"
     assert pennon.dataset(uri).version == 1
