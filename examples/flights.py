@@ -73,7 +73,7 @@ def run(spark: SparkSession, folder: str) -> None:
         print(f"  feed: {row['_change_type']:<17}{row['count']:>7,}")
     summarize(spark, uri, summary, since=summarized)
     for row in read(spark, summary).orderBy("delay").limit(3).collect():
-        print(f"  {row.carrier}: {row.flights:,} flights, {row.delay} minutes late")
+        print(f"  {row.carrier}: {row.flights:,} flights, average delay {row.delay} minutes")
 
     before = read(spark, uri, tag="loaded", where="dep_time IS NULL").count()
     print(f"tag loaded: still {before:,} cancelled flights")

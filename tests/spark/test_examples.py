@@ -54,7 +54,7 @@ def test_examples_print_what_the_documents_show(
 WITH_TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
 
-@pytest.mark.parametrize("name", ["frames", "dask_jobs", pytest.param("training", marks=WITH_TORCH)])
+@pytest.mark.parametrize("name", ["frames", "jobs", "dask_jobs", pytest.param("training", marks=WITH_TORCH)])
 def test_programs_print_what_the_documents_show(name: str) -> None:
     # As a program, whose functions Dask's processes get by value.
     call = [sys.executable, str(EXAMPLES / f"{name}.py")]
