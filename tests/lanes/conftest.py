@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark_pennon
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark_pennon import LanceTable
 
 # Tests end before the optimizing compiler pays off; the processes that they start inherit this.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -50,3 +52,10 @@ def finalized() -> Iterator[None]:
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     return str(tmp_path / "table")
+
+
+@pytest.fixture
+def table(frame: DataFrame, uri: str) -> LanceTable:
+    """The rows of the file's `frame`."""
+    pyspark_pennon.write(frame, uri)
+    return LanceTable.forPath(frame.sparkSession, uri)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable
 from pyspark_pennon.spark_api import HAS_STREAMS
+from support.spark_frames import counts
 
 CONNECT = os.environ.get("PENNON_LANE") == "connect"
 ROWS = 100
@@ -35,12 +36,6 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture
-def table(frame: DataFrame, uri: str) -> LanceTable:
-    pyspark_pennon.write(frame, uri)
-    return LanceTable.forPath(frame.sparkSession, uri)
-
-
-@pytest.fixture
 def model() -> Rows:
     return {n: {"id": n, "s": f"s{n}", "x": n * 0.5} for n in range(ROWS)}
 
@@ -48,11 +43,6 @@ def model() -> Rows:
 def check(uri: str, model: Rows) -> None:
     found = pennon.dataset(uri).to_table().to_pylist()
     assert sorted(found, key=lambda row: row["id"]) == [model[id] for id in sorted(model)]
-
-
-def counts(frame: DataFrame) -> tuple[int, int, int]:
-    (row,) = frame.collect()
-    return row.num_updated_rows, row.num_deleted_rows, row.num_inserted_rows
 
 
 def test_updates(spark: SparkSession, table: LanceTable, uri: str, model: Rows) -> None:

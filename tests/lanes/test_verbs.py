@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable
 from pyspark_pennon.spark_api import HAS_DATA_SOURCES, HAS_STREAMS, TimeType
+from support.spark_frames import counts
 
 CONNECT = os.environ.get("PENNON_LANE") == "connect"
 ROWS = 1000
@@ -31,23 +32,12 @@ def frame(spark: SparkSession) -> DataFrame:
     return rows.select("id", fn.concat(fn.lit("s"), rows.id.cast("string")).alias("s"), (rows.id * 0.5).alias("x"))
 
 
-@pytest.fixture
-def table(frame: DataFrame, uri: str) -> LanceTable:
-    pyspark_pennon.write(frame, uri)
-    return LanceTable.forPath(frame.sparkSession, uri)
-
-
 def values(uri: str, **scan: Any) -> list[dict[str, Any]]:
     return sorted(pennon.dataset(uri).to_table(**scan).to_pylist(), key=lambda row: row["id"])
 
 
 def expected() -> list[dict[str, Any]]:
     return [{"id": n, "s": f"s{n}", "x": n * 0.5} for n in range(ROWS)]
-
-
-def counts(frame: DataFrame) -> tuple[int, int, int]:
-    (row,) = frame.collect()
-    return row.num_updated_rows, row.num_deleted_rows, row.num_inserted_rows
 
 
 def test_rows_come_back(spark: SparkSession, frame: DataFrame, table: LanceTable, uri: str) -> None:

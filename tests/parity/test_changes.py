@@ -13,17 +13,13 @@ import pytest
 from support.compare import assert_same
 from support.feeds import apply, composed, feed, state
 from support.seeds import seeds
+from support.tables import numbers
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 
 
-def rows(start: int, count: int) -> pa.Table:
-    ids = range(start, start + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "text": pa.array([f"row {i}" for i in ids], pa.utf8())})
-
-
 def create(uri: str, count: int = 40, rows_per_file: int = 15) -> lance.LanceDataset:
-    return lance.write_dataset(rows(0, count), uri, enable_stable_row_ids=True, max_rows_per_file=rows_per_file)
+    return lance.write_dataset(numbers(count), uri, enable_stable_row_ids=True, max_rows_per_file=rows_per_file)
 
 
 def kinds(uri: str, begin: int, end: int | None = None, **options: Any) -> dict[str, list[int]]:
@@ -39,7 +35,7 @@ def test_each_kind_of_version(tmp_path: Path) -> None:
     table = create(uri)
     assert kinds(uri, 0) == {"insert": list(range(40))}
     assert kinds(uri, 1) == {}
-    table.insert(rows(40, 3))
+    table.insert(numbers(3, 40))
     assert kinds(uri, 1) == {"insert": [40, 41, 42]}
     table.delete("id in (3, 41)")
     assert kinds(uri, 2) == {"delete": [3, 41]}
@@ -47,7 +43,7 @@ def test_each_kind_of_version(tmp_path: Path) -> None:
     table.update({"text": "'new'"}, where="id = 7 or id = 20")
     assert kinds(uri, 3) == {"update_postimage": [7, 20]}
     merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-    merge.execute(rows(38, 8))
+    merge.execute(numbers(8, 38))
     assert kinds(uri, 4) == {"update_postimage": [38, 39, 40, 42], "insert": [43, 44, 45, 46]}
     before = table.version
     table.optimize.compact_files()
@@ -77,7 +73,7 @@ def test_each_kind_of_version(tmp_path: Path) -> None:
     assert restored["update_postimage"] == sorted(set(everything) - {43, 44, 45, 46})
     assert kinds(uri, 3) == {}
     before = lance.dataset(uri).version
-    lance.write_dataset(rows(100, 2), uri, mode="overwrite")
+    lance.write_dataset(numbers(2, 100), uri, mode="overwrite")
     assert kinds(uri, before) == {"delete": sorted(set(everything) - {43, 44, 45, 46}), "insert": [47, 48]}
     pennon.dataset(uri).validate()
 
@@ -148,7 +144,7 @@ def change(uri: str, dice: random.Random, next_id: int) -> int:
     ]
     kind = dice.choice(steps)
     if kind == "append":
-        dice.choice([lance, pennon]).dataset(uri).insert(pad(table, rows(next_id, 9)))
+        dice.choice([lance, pennon]).dataset(uri).insert(pad(table, numbers(9, next_id)))
         return next_id + 9
     if kind == "update":
         every = dice.choice([2, 7, 31])
@@ -156,7 +152,7 @@ def change(uri: str, dice: random.Random, next_id: int) -> int:
     elif kind == "merge":
         start = max(next_id - dice.randrange(20), 0)
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(pad(table, rows(start, 12)))
+        merge.execute(pad(table, numbers(12, start)))
         return max(next_id, start + 12)
     elif kind == "delete":
         ours = dice.choice([lance, pennon]).dataset(uri)
@@ -167,7 +163,7 @@ def change(uri: str, dice: random.Random, next_id: int) -> int:
         version = dice.randrange(max(1, table.version - 6), table.version + 1)
         dice.choice([lance, pennon]).dataset(uri, version=version).restore()
     elif kind == "overwrite":
-        lance.write_dataset(rows(next_id, 12), uri, mode="overwrite", max_rows_per_file=5)
+        lance.write_dataset(numbers(12, next_id), uri, mode="overwrite", max_rows_per_file=5)
         return next_id + 12
     elif "double" in table.schema.names:
         table.drop_columns(["double"])
@@ -232,7 +228,7 @@ def test_delta_that_ends_earlier(tmp_path: Path) -> None:
     """The reference misses what changed after the end."""
     uri = str(tmp_path / "t")
     table = create(uri)
-    table.insert(rows(40, 4))
+    table.insert(numbers(4, 40))
     table.update({"text": "'once'"}, where="id in (1, 2)")
     table.update({"text": "'twice'"}, where="id in (2, 40)")
     table.delete("id in (1, 41)")

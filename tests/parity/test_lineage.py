@@ -14,13 +14,9 @@ from pennon import _native
 from pennon.write import native_options
 from support.compare import assert_both_agree, assert_same, contents
 from support.seeds import seeds
+from support.tables import numbers
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
-
-
-def rows(start: int, count: int) -> pa.Table:
-    ids = range(start, start + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "text": pa.array([f"row {i}" for i in ids], pa.utf8())})
 
 
 def change(uri: str, dice: random.Random, next_id: int) -> int:
@@ -28,7 +24,7 @@ def change(uri: str, dice: random.Random, next_id: int) -> int:
     table = lance.dataset(uri)
     kind = dice.choice(["append", "update", "merge", "delete", "compact", "ours"])
     if kind == "append":
-        table.insert(rows(next_id, 60))
+        table.insert(numbers(60, next_id))
         return next_id + 60
     if kind == "update":
         every = dice.choice([3, 7, 31])
@@ -36,7 +32,7 @@ def change(uri: str, dice: random.Random, next_id: int) -> int:
     elif kind == "merge":
         start = max(next_id - 20, 0)
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(rows(start, 40))
+        merge.execute(numbers(40, start))
         return start + 40
     elif kind == "delete":
         table.delete(f"id % 11 = {dice.randrange(11)} and id > {dice.randrange(next_id)}")
@@ -45,7 +41,7 @@ def change(uri: str, dice: random.Random, next_id: int) -> int:
     else:
         ours = pennon.dataset(uri)
         ours.delete(f"id % 13 = {dice.randrange(13)}")
-        ours.insert(rows(next_id, 5))
+        ours.insert(numbers(5, next_id))
         return next_id + 5
     return next_id
 
@@ -60,7 +56,7 @@ def assert_taken_alike(uri: str, dice: random.Random, highest: int) -> None:
 @pytest.mark.parametrize("seed", seeds(6))
 def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
     uri, dice = str(tmp_path / "t"), random.Random(seed)
-    table = lance.write_dataset(rows(0, 200), uri, enable_stable_row_ids=True, max_rows_per_file=70)
+    table = lance.write_dataset(numbers(200), uri, enable_stable_row_ids=True, max_rows_per_file=70)
     if spill:
         table.update_config(SPILL)
     next_id = 200
@@ -83,7 +79,7 @@ def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
 def test_spilled_lineage_is_there(tmp_path: Path) -> None:
     """The random histories with spilling do spill, and Pennon's commits keep what is spilled."""
     uri = str(tmp_path / "t")
-    table = lance.write_dataset(rows(0, 300), uri, enable_stable_row_ids=True)
+    table = lance.write_dataset(numbers(300), uri, enable_stable_row_ids=True)
     table.update_config(SPILL)
     table.update({"text": "'x'"}, where="id % 3 = 0")
     table.optimize.compact_files()
@@ -92,7 +88,7 @@ def test_spilled_lineage_is_there(tmp_path: Path) -> None:
     assert_both_agree(uri)
     ours = pennon.dataset(uri)
     ours.delete("id % 2 = 0")
-    ours.insert(rows(300, 10))
+    ours.insert(numbers(10, 300))
     assert_both_agree(uri)
     assert_same(ours._take_rows(list(range(310))), lance.dataset(uri)._take_rows(list(range(310))))
 
@@ -128,7 +124,7 @@ def assert_spilled_where_large(fragment: pennon.FragmentMetadata, limit: int) ->
 @pytest.mark.parametrize("seed", seeds(6))
 def test_some_fragments_rewritten_and_committed_by_the_reference(tmp_path: Path, seed: int, spill: bool) -> None:
     uri, dice = str(tmp_path / "t"), random.Random(seed)
-    first = rows(0, 200).append_column("pair", pa.array([{"a": i, "b": str(i)} for i in range(200)]))
+    first = numbers(200).append_column("pair", pa.array([{"a": i, "b": str(i)} for i in range(200)]))
     table = lance.write_dataset(first, uri, enable_stable_row_ids=True, max_rows_per_file=70)
     table.drop_columns(["pair"])
     if spill:
@@ -169,13 +165,13 @@ def nested_column(batch: pa.RecordBatch, field: pa.Field) -> pa.RecordBatch:
 @pytest.mark.parametrize("stable", [True, False], ids=["stable", "addresses"])
 def test_a_whole_table_rewritten_and_committed_by_pennon(tmp_path: Path, spill: bool, stable: bool) -> None:
     uri = str(tmp_path / "t")
-    table = lance.write_dataset(rows(0, 300), uri, enable_stable_row_ids=stable, max_rows_per_file=70)
+    table = lance.write_dataset(numbers(300), uri, enable_stable_row_ids=stable, max_rows_per_file=70)
     if spill:
         table.update_config(SPILL)
     for every in (3, 7, 5):
         table.update({"text": "concat(text, '+')"}, where=f"id % {every} = 0")
     merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-    merge.execute(rows(280, 40))
+    merge.execute(numbers(40, 280))
     before = assert_both_agree(uri)
     ours = pennon.dataset(uri)
     written, new = rewrite(uri, [fragment.fragment_id for fragment in ours.get_fragments()], 120)
@@ -192,7 +188,7 @@ def test_a_whole_table_rewritten_and_committed_by_pennon(tmp_path: Path, spill: 
     for fragment in new:
         assert_spilled_where_large(fragment, 16 if spill else 1 << 20)
     assert any(fragment.last_updated_at_version_meta.inline is None for fragment in new) == spill
-    pennon.dataset(uri).insert(rows(320, 10))
+    pennon.dataset(uri).insert(numbers(10, 320))
     assert assert_both_agree(uri)["_rowid"].to_pylist() == list(range(330))
     assert_taken_alike(uri, random.Random(1), 330)
 
@@ -213,8 +209,8 @@ def golden_sequences() -> list[tuple[str, list[int], bytes]]:
 @pytest.mark.parametrize(("form", "ids", "encoded"), golden_sequences(), ids=lambda value: str(value)[:24])
 def test_forms_that_pennon_writes(tmp_path: Path, form: str, ids: list[int], encoded: bytes) -> None:
     uri = str(tmp_path / "t")
-    empty = lance.write_dataset(rows(0, 0), uri, enable_stable_row_ids=True)
-    fragment = lance.fragment.write_fragments(rows(0, len(ids)), uri)[0].to_json()
+    empty = lance.write_dataset(numbers(0), uri, enable_stable_row_ids=True)
+    fragment = lance.fragment.write_fragments(numbers(len(ids)), uri)[0].to_json()
     fragment["row_id_meta"] = {"Inline": list(encoded)}
     append = lance.LanceOperation.Append([lance.FragmentMetadata.from_json(json.dumps(fragment))])
     table = lance.LanceDataset.commit(uri, append, read_version=empty.version)

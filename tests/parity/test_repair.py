@@ -12,6 +12,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.files import flip, manifest
 
 ROWS = 3_000
 Writer = Callable[..., Any]
@@ -36,18 +37,8 @@ def fresh(uri: str, version: int | None = None) -> pa.Table:
     return table.to_table(with_row_id=True).sort_by("_rowid")
 
 
-def damage(path: Path, position: int | None = None) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2 if position is None else position] ^= 1
-    path.write_bytes(data)
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
-
-
-def manifest(uri: str, version: int) -> Path:
-    return Path(uri, "_versions", f"{2**64 - 1 - version:020}.manifest")
 
 
 def kinds(report: pennon.RepairReport) -> list[str]:
@@ -173,9 +164,9 @@ def test_a_copy_that_is_damaged_as_well(uri: str, tmp_path: Path) -> None:
     pennon.seal(uri)
     shutil.copytree(uri, copy)
     [largest] = sorted(Path(uri, "data").iterdir(), key=lambda path: path.stat().st_size)[-1:]
-    damage(largest, 1_000)
+    flip(largest, 1_000)
     # The file is there, has the same size and decodes; the seal says that it is another one.
-    damage(Path(copy, "data", largest.name), 1_001)
+    flip(Path(copy, "data", largest.name), 1_001)
     shutil.rmtree(Path(copy, "_seals"), ignore_errors=True)
     report = pennon.repair(uri, copy=copy)
     assert "copy_file" not in kinds(report)
@@ -267,7 +258,7 @@ def test_rows_of_damaged_pages(tmp_path: Path) -> None:
     reader = pennon.file.LanceFileReader(str(path))
     pages = reader.metadata().columns[1].pages
     assert len(pages) > 1
-    damage(path, pages[0].buffers[-1].position + 5_000)
+    flip(path, pages[0].buffers[-1].position + 5_000)
     report = pennon.repair(uri, apply=True)
     assert kinds(report) == ["quarantine_fragment"]
     lost = pages[0].num_rows
@@ -395,7 +386,7 @@ def test_a_damaged_seal(tmp_path: Path) -> None:
     pennon.seal(uri)
     [seal] = Path(uri, "_seals", "data").iterdir()
     good = seal.read_bytes()
-    damage(seal)
+    flip(seal)
     report = pennon.repair(uri, apply=True)
     assert report.ok, str(report)
     assert kinds(report) == ["rebuild_file"]

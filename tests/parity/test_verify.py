@@ -9,6 +9,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.files import manifest
 from support.forge import varint
 
 
@@ -99,10 +100,6 @@ def with_other_value(path: Path, before: bytes, after: bytes) -> None:
     at = content.rindex(before)
     content[at : at + len(before)] = after
     path.write_bytes(content)
-
-
-def manifest(root: Path, version: int) -> Path:
-    return root / "_versions" / f"{2**64 - 1 - version:020}.manifest"
 
 
 def data_file(root: Path, version: int, fragment: int) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pennon
@@ -18,3 +20,8 @@ def uri(tmp_path: Path) -> str:
 def table(uri: str) -> pennon.LanceDataset:
     """Ten rows in fragments of four."""
     return pennon.write_dataset(numbers(10), uri, max_rows_per_file=4)
+
+
+def processes() -> ProcessPoolExecutor:
+    """Two that share nothing with this one."""
+    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))

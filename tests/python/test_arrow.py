@@ -10,7 +10,6 @@ import random
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pennon
 import pennon.arrow as ours
 import pyarrow as pa
 import pytest
-from pennon import InvalidInputError
+from support.calls import refused
 
 SPECIAL = [
     0.0,
@@ -37,11 +36,6 @@ SPECIAL = [
     1e-46,
 ]
 SPECIAL += [0.1, 100.0, 1e20, 123456.0, math.inf, -math.inf, math.nan, 2.0**-133, 1.5 * 2.0**-133, 65504.0, 1e-7]
-
-
-def refused(message: str, function: Callable[..., Any], *arguments: Any) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        function(*arguments)
 
 
 def drawn(count: int) -> list[float]:

@@ -20,7 +20,8 @@ import pennon
 import pennon.arrow as ours
 import pyarrow as pa
 import pytest
-from pennon import InvalidInputError, NotFoundError, StoreError
+from pennon import NotFoundError, StoreError
+from support.calls import refused
 
 BOTH = (ours, theirs)
 SHAPE = (2, 1, 3)
@@ -44,11 +45,6 @@ def tensors() -> pa.FixedShapeTensorArray:
 def encoded(module: Any, files: list[bytes | None], kind: pa.DataType | None = None) -> Any:
     kind = kind or pa.binary()
     return pa.ExtensionArray.from_storage(module.EncodedImageType(kind), pa.array(files, kind))
-
-
-def refused(message: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        function(*arguments, **options)
 
 
 TYPES: list[Callable[[Any], Any]] = [

@@ -10,6 +10,7 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
+from support.files import flip
 from support.long import LONG
 from support.seeds import SEED
 
@@ -107,18 +108,12 @@ def test_flipped_bits(tmp_path: Path, stable: bool, file_version: str) -> None:
         assert found > 0.8 * (found + outcomes[folder, "nothing"]), outcomes
 
 
-def damage(path: Path, position: int) -> None:
-    damaged = bytearray(path.read_bytes())
-    damaged[position] ^= 1
-    path.write_bytes(damaged)
-
-
 def test_damaged_values(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     rows = pa.table({"a": range(100_000), "b": [n / 7 for n in range(100_000)]})
     pennon.write_dataset(rows, uri)
     [path] = Path(uri, "data").iterdir()
-    damage(path, 300_000)
+    flip(path, 300_000)
 
     def read(verify_reads: str) -> Any:
         options = {"verify_reads": verify_reads}
@@ -142,7 +137,7 @@ def test_damaged_metadata(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     pennon.write_dataset({"a": list(range(1000))}, uri)
     [path] = Path(uri, "data").iterdir()
-    damage(path, path.stat().st_size - 100)
+    flip(path, path.stat().st_size - 100)
     with pytest.raises(pennon.CorruptError, match="the metadata was changed after it was written"):
         pennon.dataset(uri, session=pennon.Session()).to_table()
 
@@ -153,7 +148,7 @@ def test_one_session_with_several_policies(tmp_path: Path) -> None:
     table = pennon.write_dataset({"a": list(range(100_000))}, uri, session=session)
     table.to_table()
     [path] = Path(uri, "data").iterdir()
-    damage(path, 100_000)
+    flip(path, 100_000)
     pennon.dataset(uri, session=session).to_table()
     with pytest.raises(pennon.CorruptError, match="were changed after"):
         pennon.dataset(uri, session=session, storage_options={"verify_reads": "pages"}).to_table()
@@ -174,7 +169,7 @@ def test_damaged_blobs(tmp_path: Path) -> None:
     )
     pennon.write_dataset(rows, uri, data_storage_version="2.1")
     [path] = Path(uri, "data").iterdir()
-    damage(path, 150_000)
+    flip(path, 150_000)
 
     def blob(verify_reads: str) -> bytes:
         options = {"verify_reads": verify_reads}
@@ -203,7 +198,7 @@ def test_damaged_files_of_blobs(tmp_path: Path) -> None:
     assert pennon.verify(uri, data=True).ok
     for path in files:
         whole = path.read_bytes()
-        damage(path, 90_000)
+        flip(path, 90_000)
         assert read("metadata") != blobs
         with pytest.raises(pennon.CorruptError, match="bytes 81920 to 90112 were changed after they were written"):
             read("pages")
@@ -211,7 +206,7 @@ def test_damaged_files_of_blobs(tmp_path: Path) -> None:
         assert finding.path == str(path)
         # A damaged seal is found as well.
         path.write_bytes(whole)
-        damage(path, len(whole) - 30)
+        flip(path, len(whole) - 30)
         with pytest.raises(pennon.CorruptError, match="not a seal as it was written"):
             read("pages")
         assert not pennon.verify(uri, data=True).ok
@@ -222,7 +217,7 @@ def test_verification_looks_at_checksums_whatever_reads_do(tmp_path: Path) -> No
     uri = str(tmp_path / "table")
     pennon.write_dataset({"a": list(range(100_000))}, uri)
     [path] = Path(uri, "data").iterdir()
-    damage(path, 50_000)
+    flip(path, 50_000)
     for verify_reads in ("off", "metadata", "pages"):
         report = pennon.verify(uri, data=True, storage_options={"verify_reads": verify_reads})
         assert any("were changed after they were written" in finding.message for finding in report.findings)

@@ -142,7 +142,7 @@ def test_rows_come_back(table: pennon.LanceDataset) -> None:
     rows = {row["_rowid"]: row["text"] for row in table.to_table(with_row_id=True).to_pylist()}
     assert rows == {row: f"row {row}" for row in range(10) if row != 2} | {6: "new"}
     assert lineage(table) == before | {3: (1, 4), 5: (1, 4)}
-    assert table._take_rows([3, 5, 2])["text"].to_pylist() == ["row 3", "row 5"]
+    assert table.take_rows([3, 5, 2])["text"].to_pylist() == ["row 3", "row 5"]
     assert type(table.read_transaction(4).operation).__name__ == "Update"
     assert [step[:2] for step in steps(table, 3)] == [("insert", 1), ("delete", 2), ("insert", 4)]
     assert [step[:2] for step in steps(table, 5)] == [("insert", 1), ("update", 3), ("update", 4)]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import random
 import signal
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,8 @@ import pyarrow.compute as pc
 import pytest
 from pennon import jobs
 from pennon.jobs import JobPlan, Task, TaskResult
+
+from .conftest import processes
 
 
 def rows(ids: range, value: int) -> pa.Table:
@@ -39,10 +39,6 @@ def content(table: pennon.LanceDataset) -> list[dict[str, Any]]:
 
 def upsert(table: pennon.LanceDataset) -> pennon.MergeInsertBuilder:
     return table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-
-
-def processes() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
 
 
 def a_source() -> pa.Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -308,10 +307,10 @@ def test_bars_in_a_notebook(stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_bar_for_short_steps(stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stderr)
-    started = time.monotonic()
-    pennon.write_dataset(numbers(40), "memory://short", mode="overwrite", max_rows_per_file=1, progress=True)
-    if time.monotonic() - started < _progress.PATIENCE:
-        assert stderr.getvalue() == ""
+    for patience, is_drawn in ((600.0, False), (0.0, True)):
+        monkeypatch.setattr(_progress, "PATIENCE", patience)
+        pennon.write_dataset(numbers(40), "memory://short", mode="overwrite", max_rows_per_file=1, progress=True)
+        assert bool(stderr.getvalue()) == is_drawn
 
 
 def test_without_tqdm(stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pennon
 import pytest
+from support.files import flip
 
 
 @pytest.fixture
@@ -24,12 +25,6 @@ def uri(tmp_path: Path) -> str:
 
 def largest(uri: str) -> Path:
     return max(Path(uri, "data").iterdir(), key=lambda path: path.stat().st_size)
-
-
-def flip(path: Path, position: int) -> None:
-    damaged = bytearray(path.read_bytes())
-    damaged[position] ^= 1
-    path.write_bytes(damaged)
 
 
 def test_findings_name_pages_and_rows(uri: str) -> None:

@@ -51,7 +51,7 @@ def test_writes_take_a_session(uri: str) -> None:
 
 def test_a_session_of_no_bytes_keeps_nothing(uri: str) -> None:
     session = pennon.Session(metadata_cache_size_bytes=0)
-    assert pennon.dataset(uri, session=session)._take_rows([3, 30]).num_rows == 2
+    assert pennon.dataset(uri, session=session).take_rows([3, 30]).num_rows == 2
     assert session.size_bytes() == 0
 
 
@@ -84,8 +84,8 @@ def test_a_forked_process_starts_with_an_empty_one(uri: str) -> None:
 def test_takes_by_id_make_one_index(uri: str) -> None:
     table = pennon.dataset(uri, metadata_cache_size_bytes=0)
     for _ in range(3):
-        assert table._take_rows([1, 39]).num_rows == 2
+        assert table.take_rows([1, 39]).num_rows == 2
     assert table.counters().row_id_indexes == 1
     table.insert({"n": [50]})
-    assert table._take_rows([1, 40]).num_rows == 2
+    assert table.take_rows([1, 40]).num_rows == 2
     assert table.counters().row_id_indexes == 2

@@ -105,7 +105,7 @@ def test_two_servers_with_one_bucket() -> None:
             for table in (opened(options), opened(options, uri + "-clone")):
                 assert values(table) == expected
                 assert table.count_rows(f"a = {expected[0]}") == 1
-                assert table._take_rows([0])["a"].to_pylist() == expected[:1]
+                assert table.take_rows([0])["a"].to_pylist() == expected[:1]
         opened(second).checkout_version(("b", None)).insert(pa.table({"a": [99]}))
         for options, expected in ((first, [1, 101]), (second, [2, 3, 99, 102])):
             alone = pennon.dataset(uri, storage_options=options, session=pennon.Session())

@@ -8,7 +8,7 @@ import inspect
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 from pennon import InvalidInputError, _options
 from support import torch_stand_in
+from support.calls import refused
 
 ROWS = 40
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -277,10 +278,6 @@ def test_safe_loaders(both: Any, uri: str) -> None:
 
 
 def test_wrong_input(both: Any, uri: str) -> None:
-    def refused(message: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-        with pytest.raises(InvalidInputError, match=message):
-            function(*arguments, **options)
-
     kind = both[0].LanceDataset
     refused("batch_size is 0", kind, uri, 0)
     refused("samples -1", kind, uri, 1, samples=-1)

@@ -32,7 +32,7 @@ def test_values_and_identity(table: pennon.LanceDataset) -> None:
     assert table.version == 2
     found = table.to_table(with_row_id=True, filter="text like '%!'")
     assert found.to_pydict() == {"id": [2, 5], "text": ["row 2!", "row 5!"], "_rowid": [2, 5]}
-    assert table._take_rows([5, 2])["id"].to_pylist() == [5, 2]
+    assert table.take_rows([5, 2])["id"].to_pylist() == [5, 2]
     assert {row: versions for row, versions in lineage(table).items() if versions != (1, 1)} == {
         2: (1, 2),
         5: (1, 2),

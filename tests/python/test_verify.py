@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pennon.__main__ import main
 from pennon.file import LanceFileReader
+from support.files import flip, manifest
 from support.tables import numbers
 
 
@@ -25,10 +26,6 @@ def table(uri: str) -> pennon.LanceDataset:
     return table
 
 
-def manifest(root: Path, version: int) -> Path:
-    return root / "_versions" / f"{2**64 - 1 - version:020}.manifest"
-
-
 def data_file(root: Path, fragment: int) -> Path:
     return root / "data" / pennon.dataset(str(root)).get_fragments()[fragment].metadata.files[0].path
 
@@ -40,12 +37,6 @@ def deletion_file(root: Path) -> Path:
 
 def garble(path: Path) -> None:
     path.write_bytes(b"\xaa" * path.stat().st_size)
-
-
-def flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 0xFF
-    path.write_bytes(content)
 
 
 def truncate(path: Path) -> None:
@@ -66,8 +57,8 @@ def other_deletions(root: Path) -> None:
 DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a manifest cut off": ("torn_manifest", lambda root: truncate(manifest(root, 2))),
     "an empty newest manifest": ("torn_manifest", lambda root: manifest(root, 3).write_bytes(b"")),
-    "a byte of a manifest": ("damaged_manifest", lambda root: flip(manifest(root, 2), -18)),
-    "the length in a newest manifest": ("damaged_manifest", lambda root: flip(manifest(root, 3), -16)),
+    "a byte of a manifest": ("damaged_manifest", lambda root: flip(manifest(root, 2), -18, 0xFF)),
+    "the length in a newest manifest": ("damaged_manifest", lambda root: flip(manifest(root, 3), -16, 0xFF)),
     "two naming schemes": ("mixed_naming", rename_older),
     "no data file": ("missing_file", lambda root: data_file(root, 1).unlink()),
     "no deletion file": ("missing_file", lambda root: deletion_file(root).unlink()),
@@ -139,7 +130,7 @@ def test_damage_in_pages(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     columns = LanceFileReader(str(path)).metadata().columns
     damaged = [(0, 1), (1, 3), (1, 5), (3, 2), (4, 0)]
     for column, page in damaged:
-        flip(path, columns[column].pages[page].buffers[0].position)
+        flip(path, columns[column].pages[page].buffers[0].position, 0xFF)
     assert table.verify().ok
     all_found = table.verify(data=True).findings
     assert {(f.kind, f.version, f.fragment, f.path) for f in all_found} == {("damaged_file", 1, 0, str(path))}

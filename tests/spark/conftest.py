@@ -57,6 +57,14 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.fixture
+def sensitive(spark: SparkSession) -> Iterator[None]:
+    """Case matters in this test."""
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    yield
+    spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.fixture
 def uri(tmp_path: object) -> str:
     return f"{tmp_path}/table.lance"
 

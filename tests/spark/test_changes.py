@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import lance
 import pennon
-import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
@@ -20,13 +18,9 @@ from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.tasks.executor import typed_error
 from support.model import Machine, program
 from support.seeds import seeds
+from support.spark_frames import sorted_rows
 
 PROGRAMS = 20
-
-
-def rows_of(batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Rows with their names in one order, sorted: for comparison."""
-    return sorted(repr(sorted(row.items())) for batch in batches for row in batch.to_pylist())
 
 
 def collected(frame: Any) -> list[dict[str, Any]]:
@@ -98,7 +92,7 @@ def compared(uri: str, seed: int) -> list[str]:
                 expected = last.changes(
                     begin, mode="net" if net else "each", images="both", drop_unchanged=unchanged
                 ).read_all()
-                assert rows_of(found) == rows_of(expected.to_batches()), (seed, begin, end, net, unchanged)
+                assert sorted_rows(found) == sorted_rows(expected.to_batches()), (seed, begin, end, net, unchanged)
     return kinds
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,6 @@ NAMES = ["id", "Name", "a.b", "`q`", "x", "X"]
 def table(spark: SparkSession, uri: str) -> LanceTable:
     write(spark.createDataFrame([(1, 10), (2, 20), (3, 30)], "id long, v int"), uri, max_tasks=1)
     return LanceTable.forPath(spark, uri)
-
-
-@pytest.fixture
-def sensitive(spark: SparkSession) -> Iterator[None]:
-    """Case matters in this test."""
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    yield
-    spark.conf.unset("spark.sql.caseSensitive")
 
 
 def content(table: LanceTable) -> list[dict[str, Any]]:

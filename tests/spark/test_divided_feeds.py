@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import lance
@@ -15,6 +14,7 @@ from pyspark_pennon import read_changes
 from pyspark_pennon.feed import changes
 from pyspark_pennon.feed.changes import FeedRange, read_partition
 from pyspark_pennon.options.feed import FeedOptions
+from support.spark_frames import sorted_rows
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +22,6 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "ROWS_PER_TASK", 4)
     monkeypatch.setattr(changes, "ROWS_PER_PART", 4)
     monkeypatch.setattr(changes, "ROWS_OF_A_CHANGE", 2)
-
-
-def rows_of(batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Rows with their names in one order, sorted: for comparison."""
-    return sorted(repr(sorted(row.items())) for batch in batches for row in batch.to_pylist())
 
 
 def divided(uri: str, begin: int, *, net: bool = False, columns: list[str] | None = None) -> list[Any]:
@@ -44,7 +39,7 @@ def divided(uri: str, begin: int, *, net: bool = False, columns: list[str] | Non
         wanted = table.changes(
             begin, columns=columns, mode="net" if net else "each", images="both", drop_unchanged=unchanged
         )
-        assert rows_of(found) == rows_of(wanted.read_all().to_batches())
+        assert sorted_rows(found) == sorted_rows(wanted.read_all().to_batches())
     return parts
 
 
@@ -62,7 +57,7 @@ def test_a_net_feed_is_divided(spark: SparkSession, uri: str) -> None:
     assert frame.count() == 5 + 2 * 13 + 2
     reader = spark.read.format("pennon").option("readChangeFeed", True).option("netChanges", True)
     loaded = reader.option("startingVersion", 2).load(uri)
-    assert rows_of(loaded.toArrow().to_batches()) == rows_of(frame.toArrow().to_batches())
+    assert sorted_rows(loaded.toArrow().to_batches()) == sorted_rows(frame.toArrow().to_batches())
 
 
 def test_many_rows_make_no_more_than_so_many_tasks(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +77,7 @@ def test_each_core_has_a_part(spark: SparkSession, uri: str, monkeypatch: pytest
         assert len(changes.plan(table, options, ["id"], 1, 2, cores)) == parts
     frame = read_changes(spark, uri, starting_version=2)
     assert frame.rdd.getNumPartitions() == 2
-    assert rows_of(frame.toArrow().to_batches()) == rows_of(pennon.dataset(uri).changes(1, images="both"))
+    assert sorted_rows(frame.toArrow().to_batches()) == sorted_rows(pennon.dataset(uri).changes(1, images="both"))
     # A net feed counts the changes instead of all rows.
     net = FeedOptions(uri, net=True, read_change_feed=True)
     assert [part.part for part in changes.plan(pennon.dataset(uri), net, ["id"], 1, 2, 64)] == [

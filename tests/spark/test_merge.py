@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, wheel
 from pyspark_pennon.merge import attempt as merge_attempt
+from support.spark_frames import counts, rows_by_id
 
 SCHEMA = "id long, n int, name string"
 
@@ -33,18 +34,6 @@ def dataset(uri: str) -> pennon.LanceDataset:
         }
     )
     return pennon.write_dataset(rows, uri, max_rows_per_file=10)
-
-
-def rows(uri: str) -> dict[int, dict[str, Any]]:
-    dataset = lance.dataset(uri)
-    dataset.validate()
-    return {row.pop("_rowid"): row for row in dataset.to_table(with_row_id=True).to_pylist()}
-
-
-def counts(metrics: DataFrame) -> tuple[int, int, int]:
-    (row,) = metrics.collect()
-    assert row.num_affected_rows == row.num_updated_rows + row.num_deleted_rows + row.num_inserted_rows
-    return row.num_updated_rows, row.num_deleted_rows, row.num_inserted_rows
 
 
 def source(spark: SparkSession, values: list[tuple[Any, ...]]) -> DataFrame:
@@ -74,7 +63,7 @@ def test_an_upsert_is_that_of_the_wheel(
         assert counts(done) == (9, 0, 12)
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    found, wanted = rows(uri), rows(alone.uri)
+    found, wanted = rows_by_id(uri), rows_by_id(alone.uri)
     assert {key: row for key, row in found.items() if key < 40} == {
         key: row for key, row in wanted.items() if key < 40
     }
@@ -99,7 +88,7 @@ def test_all_clauses_in_their_order(spark: SparkSession, dataset: pennon.LanceDa
         .whenNotMatchedBySourceDelete("t.id BETWEEN 3 AND 5")
         .execute()
     )
-    model = rows(uri)
+    model = rows_by_id(uri)
     found = {row["id"]: row for row in model.values() if row["id"] is not None}
     assert sorted(set(range(45)) - set(found)) == [3, 4, 5, 20, 25, 30, 35, 42, 44]
     for at, row in found.items():
@@ -131,7 +120,7 @@ def test_what_matches_twice(spark: SparkSession, dataset: pennon.LanceDataset, u
     # Those that match nothing are all inserted, and a row is deleted once.
     assert counts(table.merge(doubled, "t.id = s.id").whenMatchedDelete().execute()) == (0, 1, 0)
     assert counts(table.merge(doubled, "t.id = s.id").whenNotMatchedInsertAll("s.id > 1").execute()) == (0, 0, 2)
-    assert sorted(row["name"] for row in rows(uri).values() if row["id"] == 100) == ["c", "d"]
+    assert sorted(row["name"] for row in rows_by_id(uri).values() if row["id"] == 100) == ["c", "d"]
     nothing = source(spark, [(-5, 1, "x")])
     assert counts(table.merge(nothing, "t.id = s.id").whenMatchedUpdateAll().execute()) == (0, 0, 0)
     assert table.version == 3
@@ -167,7 +156,7 @@ def test_conflicts(
     assert counts(merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()) == (2, 0, 0)
     # Once by the merge of the other writer, twice by this one.
     assert len(commits) == 2
-    assert [row["name"] for row in rows(uri).values() if row["id"] == 77] == ["mine"]
+    assert [row["name"] for row in rows_by_id(uri).values() if row["id"] == 77] == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +178,7 @@ def test_an_append_of_other_keys_is_no_conflict(
     merge = LanceTable.forPath(spark, uri).alias("t").merge(values, "t.id = s.id")
     metrics = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     assert (counts(metrics), len(commits)) == (done, attempts)
-    found = [(row["id"], row["name"]) for row in rows(uri).values() if not row["name"].startswith("old")]
+    found = [(row["id"], row["name"]) for row in rows_by_id(uri).values() if not row["name"].startswith("old")]
     expected = {(2, "mine"), (77, "mine")} | ({(key, "theirs")} if key != 77 else set())
     assert len(found) == len(expected)
     assert set(found) == expected
@@ -301,7 +290,7 @@ def test_what_did_not_change_is_not_joined_again(
             expected[at] = (n, name)
         elif expected[at][0] < 6:
             expected[at] = (n + expected[at][0], name)
-    assert {row["id"]: (row["n"], row["name"]) for row in rows(uri).values()} == expected
+    assert {row["id"]: (row["n"], row["name"]) for row in rows_by_id(uri).values()} == expected
     first, again = read
     assert first is None
     # Of ten fragments those that were changed or made by the other writer.
@@ -319,7 +308,7 @@ def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDatase
         table.merge(wider, "t.id = s.id").whenMatchedUpdateAll().execute()
     done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().withSchemaEvolution().execute()
     assert counts(done) == (1, 0, 1)
-    seen = {row["id"]: row["seen"] for row in rows(uri).values()}
+    seen = {row["id"]: row["seen"] for row in rows_by_id(uri).values()}
     assert (seen[1], seen[90], seen[0]) == (True, False, None)
     version = table.version
     values = source(spark, [(1, 1, "a")])
@@ -388,7 +377,7 @@ def test_a_source_that_has_a_name_twice(
         assert counts(merge.execute()) == (1, 0, 1)
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    found = {row["id"]: row["n"] for row in rows(uri).values()}
+    found = {row["id"]: row["n"] for row in rows_by_id(uri).values()}
     assert (found[1], found[50], found[2]) == (7, 6, 2)
     merge = LanceTable.forPath(spark, uri).alias("t").merge(both, "t.id = a.id")
     with pytest.raises(pennon.InvalidInputError, match="column 'id' occurs more than once"):
@@ -407,7 +396,7 @@ def test_delete_by_a_column_and_keys_of_another_type(
         .execute()
     )
     assert counts(done) == (0, 1, 1)
-    assert sorted(set(range(40)) ^ {row["n"] for row in rows(uri).values()}) == [1, 50]
+    assert sorted(set(range(40)) ^ {row["n"] for row in rows_by_id(uri).values()}) == [1, 50]
     transaction = pennon.dataset(uri).read_transaction(2)
     assert transaction is not None
     operation: Any = transaction.operation
@@ -417,11 +406,11 @@ def test_delete_by_a_column_and_keys_of_another_type(
 def test_columns_of_the_system_in_a_source_are_for_the_condition(
     spark: SparkSession, dataset: pennon.LanceDataset, uri: str
 ) -> None:
-    before = rows(uri)
+    before = rows_by_id(uri)
     table = LanceTable.forPath(spark, uri).alias("t")
     values = table.toDF(with_row_id=True, with_row_versions=True).where("t.id IN (3, 4)")
     values = values.withColumn("name", fn.lit("mine")).drop("vector").alias("s")
     merge = table.merge(values, "t._rowid = s._rowid").whenMatchedUpdateAll().whenNotMatchedInsertAll()
     assert counts(merge.execute()) == (2, 0, 0)
     changed = {number: {**row, "name": "mine"} for number, row in before.items() if row["id"] in (3, 4)}
-    assert rows(uri) == {**before, **changed}
+    assert rows_by_id(uri) == {**before, **changed}

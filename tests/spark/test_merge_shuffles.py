@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import lance
 import pennon
 import pyarrow as pa
 import pytest
@@ -19,6 +18,7 @@ from pyspark_pennon.merge import attempt as merge_attempt
 from pyspark_pennon.merge import key_filter
 from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.reads import addressed_rows
+from support.spark_frames import rows_by_id
 
 ROWS = 200
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
@@ -54,12 +54,6 @@ def shuffled_joins(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(BROADCAST, "-1")
     yield
     spark.conf.unset(BROADCAST)
-
-
-def rows(uri: str) -> dict[int, dict[str, Any]]:
-    dataset = lance.dataset(uri)
-    dataset.validate()
-    return {row.pop("_rowid"): row for row in dataset.to_table(with_row_id=True).to_pylist()}
 
 
 def source(spark: SparkSession) -> DataFrame:
@@ -219,7 +213,7 @@ def test_clauses_mean_what_joins_of_whole_rows_do(
     new = sorted(at for at in range(0, 3 * ROWS + 60, 2) if at not in known and at % 13 != 1)
     assert sorted(row["id"] for key, row in found.items() if key not in old) == new
     assert done.num_inserted_rows == len(new)
-    assert len(rows(uri)) == len(found)
+    assert len(rows_by_id(uri)) == len(found)
 
 
 def test_columns_are_named_in_every_way(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
@@ -230,11 +224,11 @@ def test_columns_are_named_in_every_way(spark: SparkSession, dataset: pennon.Lan
     )
     merge.whenMatchedUpdate(given["points"] < 3, {"note": fn.concat(given.text, fn.col("tags")[0])}).execute()
     # Keys 0 and 15 have no note; the tags of the first are null.
-    named = {row["id"]: row["note"] for row in rows(uri).values()}
+    named = {row["id"]: row["note"] for row in rows_by_id(uri).values()}
     assert (named[0], named[15]) == (None, "bt2")
     merge = LanceTable.forPath(spark, uri).alias("t").merge(given.alias("s"), "t.id = s.id")
     merge.whenMatchedUpdate(set={"note": "concat(t._rowid, '/', t._row_created_at_version, '/', s.text)"}).execute()
-    named = {row["id"]: row["note"] for row in rows(uri).values()}
+    named = {row["id"]: row["note"] for row in rows_by_id(uri).values()}
     assert [named[at] for at in (0, 3, 6)] == ["0/1/a", "1/1/b", "2/1/c"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import lance
@@ -35,14 +35,6 @@ NESTED = {
     "d": ("array<struct<x: map<string, {}>>>", "array(named_struct('x', map('k', {})))", "[].x.value"),
 }
 NUMBER = {kind: f"c{at}" for at, kind in enumerate(KINDS)}
-
-
-@pytest.fixture
-def sensitive(spark: SparkSession) -> Iterator[None]:
-    """Case matters in this test."""
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    yield
-    spark.conf.unset("spark.sql.caseSensitive")
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable, read, read_changes, write
 from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.options.provider import ProvidedOptions, stored, with_provider
 from pyspark_pennon.options.source import ReadOptions, WriteOptions, session_storage_options
 from pyspark_pennon.tasks.executor import typed_error
+from support.spark_frames import plan_texts
 
 SECRET = "FAKE5ECRET"
 NAME = "vault_of_a_test:options"
@@ -76,19 +77,12 @@ def others(calls: Path) -> int:
     return sum(process != os.getpid() for process in found)
 
 
-def texts_of(frame: DataFrame) -> str:
-    execution = frame._jdf.queryExecution()
-    plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
-    trees = "".join(plan.treeString() + plan.toJSON() for plan in plans)
-    return execution.toString() + trees + repr(frame) + str(frame.schema.json())
-
-
 def test_functions_and_verbs_call_it_in_their_tasks(spark: SparkSession, table: str, calls: Path) -> None:
     frame = read(spark, table, storage_options=PROVIDED)
     assert others(calls) == 0
     assert frame.count() == 3
     assert others(calls) > 0
-    assert SECRET not in texts_of(frame)
+    assert SECRET not in plan_texts(frame)
     options = with_provider(PROVIDED)
     assert SECRET in str(stored(options))
     assert SECRET.encode() not in cloudpickle.dumps(ReadOptions(table, options))
@@ -108,7 +102,7 @@ def test_functions_and_verbs_call_it_in_their_tasks(spark: SparkSession, table: 
     changes = read_changes(spark, table, starting_version=1, net=True, storage_options=PROVIDED)
     assert changes.count() == 6
     assert others(calls) > 0
-    assert SECRET not in texts_of(changes)
+    assert SECRET not in plan_texts(changes)
 
 
 def test_the_data_source_and_streams_call_it(spark: SparkSession, table: str, calls: Path, tmp_path: Path) -> None:
@@ -117,7 +111,7 @@ def test_the_data_source_and_streams_call_it(spark: SparkSession, table: str, ca
         frame = source.option(option, NAME).load(table)
         assert frame.count() == 3
         assert others(calls) > 0
-        assert SECRET not in texts_of(frame)
+        assert SECRET not in plan_texts(frame)
     writer = frame.write.format("pennon").mode("append").option("storageOptionsProvider", NAME)
     writer.save(table)
     assert others(calls) > 0

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from pennon.jobs import JobPlan
 from pyspark.errors import AnalysisException, PythonException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
 from pyspark_pennon import LanceTable, row_changes, wheel, write
 from pyspark_pennon.tasks import retries
+from support.spark_frames import counts
 
 
 @pytest.fixture
@@ -40,13 +41,6 @@ def rows(uri: str) -> dict[int, tuple[Any, ...]]:
     dataset.validate()
     found = dataset.to_table(with_row_id=True).to_pylist()
     return {row.pop("_rowid"): tuple(row.values()) for row in found}
-
-
-def counts(metrics: DataFrame) -> tuple[int, int, int]:
-    (row,) = metrics.collect()
-    updated, deleted, inserted = row.num_updated_rows, row.num_deleted_rows, row.num_inserted_rows
-    assert row.num_affected_rows == updated + deleted + inserted
-    return updated, deleted, inserted
 
 
 @fn.udf(returnType=BooleanType())

@@ -16,15 +16,12 @@ from pyspark_pennon import LanceTable
 from pyspark_pennon.streams.sink import BATCH, QUERY, StreamBatch
 from pyspark_pennon.streams.sink_checkpoint import NOTE
 from pyspark_pennon.tasks.executor import typed_error
+from support.spark_frames import stream
 
 
 @pytest.fixture
 def source(uri: str) -> pennon.LanceDataset:
     return pennon.write_dataset({"id": list(range(10))}, uri, max_rows_per_file=3)
-
-
-def stream(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
-    return spark.readStream.format("pennon").options(**options).load(uri)
 
 
 def into(frame: DataFrame, target: Path, mode: str = "append", **options: Any) -> str:

@@ -20,16 +20,13 @@ from pyspark_pennon import LanceTable, apply_changes, upsert_batches
 from pyspark_pennon.streams.batch_calls import numbered_call
 from pyspark_pennon.streams.sink import BATCH, PART, QUERY, StreamBatch
 from pyspark_pennon.tasks.executor import typed_error
+from support.spark_frames import stream
 
 
 @pytest.fixture
 def source(uri: str) -> pennon.LanceDataset:
     rows = pa.table({"id": pa.array(range(10)), "name": [f"n{at}" for at in range(10)], "at": pa.array([0] * 10)})
     return pennon.write_dataset(rows, uri, max_rows_per_file=4)
-
-
-def stream(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
-    return spark.readStream.format("pennon").options(**options).load(uri)
 
 
 def through(frame: DataFrame, function: Callable[[DataFrame, int], None], checkpoint: Path) -> str:

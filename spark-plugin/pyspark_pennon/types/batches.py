@@ -52,10 +52,15 @@ def is_blob(field: pa.Field) -> bool:
     return bool((field.metadata or {}).get(b"ARROW:extension:name") == BLOB_EXTENSION.encode())
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Whether the values are lists, of whatever size."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
 def _column(source: pa.Field, target: pa.Field, safe: bool) -> Convert | None:
     if is_blob(target):
         change: Convert | None = _to_blob(target.type)
-    elif _is_vector(source.type) and _is_list(target.type):
+    elif _is_vector(source.type) and is_list(target.type):
         change = _from_ml_vector(target, safe)
     else:
         change = _change(source.type, target.type, safe)
@@ -89,7 +94,7 @@ def _change(source: pa.DataType, target: pa.DataType, safe: bool) -> Convert | N
         return lambda array: values(array.dictionary_decode()) if values else array.dictionary_decode()
     if pa.types.is_dictionary(target):
         return _to_dictionary(source, target, safe)
-    if _is_list(source) and _is_list(target):
+    if is_list(source) and is_list(target):
         return _list(source, target, safe)
     if pa.types.is_map(source) and pa.types.is_map(target):
         return _map(source, target, safe)
@@ -111,10 +116,6 @@ def _to_dictionary(source: pa.DataType, target: pa.DataType, safe: bool) -> Conv
         return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
 
     return convert
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _list(source: pa.DataType, target: pa.DataType, safe: bool) -> Convert:

@@ -51,7 +51,7 @@ from pyspark.sql.types import (
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.spark_api import TimeType, parsed_type
-from pyspark_pennon.types.batches import is_blob
+from pyspark_pennon.types.batches import is_blob, is_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,17 +185,13 @@ def _time(kind: pa.DataType, path: str) -> DataType:
     return time
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
 _COMPOUND: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], DataType]]] = [
     (pa.types.is_decimal, _decimal),
     (pa.types.is_timestamp, _timestamp),
     (pa.types.is_time, _time),
     (pa.types.is_duration, lambda _kind, _path: DayTimeIntervalType()),
     (pa.types.is_fixed_size_binary, lambda _kind, _path: BinaryType()),
-    (_is_list, _list),
+    (is_list, _list),
     (pa.types.is_map, _map),
     (pa.types.is_struct, _struct),
     (pa.types.is_dictionary, lambda kind, path: _spark_type(kind.value_type, path)),
