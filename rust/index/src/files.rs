@@ -30,7 +30,7 @@ pub(crate) fn open_both(
 }
 
 /// Pages that were decoded, for the next search.
-pub trait PageCache {
+pub trait PageCache: Sync {
     /// A page that was put there before.
     fn get(&self, page: u32) -> Option<Arc<BTreePage>>;
 

@@ -1,7 +1,9 @@
 //! Searching: the bounds say which pages may have a value, and those are read with one call.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::{iter, thread};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -13,7 +15,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 use pennon_datafile::container::TAIL;
 use pennon_datafile::statistics::Bound;
-use pennon_datafile::{ByteSource, ColumnMap, FileReader};
+use pennon_datafile::{ByteSource, ColumnMap, FileReader, processors};
 
 use super::lookup::Lookup;
 use super::page::{BTreePage, PageRun};
@@ -26,6 +28,8 @@ use crate::value_test::ValueTest;
 
 /// Pages of a local file that are read at a time.
 const LOCAL_PAGES: usize = 16;
+/// So many times that for each thread, which takes a moment to start.
+const LEAST_PARTS: usize = 4;
 
 /// A B-tree index that was opened.
 #[derive(Debug)]
@@ -299,7 +303,8 @@ impl BTreeIndex {
         Ok(())
     }
 
-    /// The pages that are wanted, which ascend; those that the cache lacks are read, all with one call where calls cost.
+    /// The pages that are wanted, which ascend; those that the cache lacks are read, all with one call where calls cost,
+    /// else by several threads if they are many.
     pub(super) fn pages(
         &self,
         wanted: &[usize],
@@ -315,13 +320,31 @@ impl BTreeIndex {
         }
         // Buffers of few pages are used again for the next, which costs less than to get memory for all pages at once.
         let at_once = if self.pages.is_local() { LOCAL_PAGES } else { usize::MAX };
-        for pages in missing.chunks(at_once) {
-            self.read_pages(pages, &mut |page, content| {
-                if let Some(number) = number(page) {
-                    cache.put(number, &content);
-                }
-                found.insert(page, content);
-            })?;
+        let parts: Vec<&[usize]> = missing.chunks(at_once).collect();
+        let threads = processors().min(parts.len() / LEAST_PARTS);
+        let next = AtomicUsize::new(0);
+        let read = || {
+            let mut read = Vec::new();
+            while let Some(pages) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.read_pages(pages, &mut |page, content| {
+                    if let Some(number) = number(page) {
+                        cache.put(number, &content);
+                    }
+                    read.push((page, content));
+                })?;
+            }
+            Ok(read)
+        };
+        let parts_read = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
+            let own = read();
+            let stopped = |_| Err(Error::internal("a thread that read pages has stopped"));
+            iter::once(own)
+                .chain(others.into_iter().map(|other| other.join().unwrap_or_else(stopped)))
+                .collect::<Vec<_>>()
+        });
+        for read in parts_read {
+            found.extend(read?);
         }
         Ok(found)
     }
