@@ -11,6 +11,7 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod read;
+mod source;
 pub(crate) mod write;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Field as ArrowField;
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
+pub(crate) use source::without_addresses;
 
 /// What blob columns read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

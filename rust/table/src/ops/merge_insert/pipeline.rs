@@ -28,6 +28,7 @@ use super::source::MergeSource;
 use super::{
     MergeClauses, MergeOptions, MergeResult, MergeWriteMode, by_id, by_index, columns, inserted, join,
 };
+use crate::blobs;
 use crate::dataset::Dataset;
 use crate::expr::Expression;
 use crate::runtime::{Stopwatch, blocking, cancellation};
@@ -76,6 +77,7 @@ impl PlannedMerge {
     /// Reads a source to its end.
     pub(super) async fn read(&self, source: BatchReader) -> Result<Arc<MergeSource>> {
         let limit = if self.options.source_in_memory { u64::MAX } else { self.options.memory_limit };
+        let source = blobs::without_addresses(source, self.base.schema());
         let (token, _guard) = cancellation();
         Ok(Arc::new(blocking(move || MergeSource::collect(source, limit, &token)).await?))
     }

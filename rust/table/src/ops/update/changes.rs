@@ -28,6 +28,7 @@ use pennon_core::{Error, Result, RowAddress, Version};
 use super::assign::Assignments;
 use super::given::{Given, ROW_ADDRESS};
 use crate::batches::concat_batches;
+use crate::blobs;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::runtime::blocking;
@@ -235,6 +236,7 @@ impl Dataset {
         shares: usize,
     ) -> Result<WrittenChanges> {
         let (update_columns, insert_columns) = (columns.updated()?, columns.inserted());
+        let data = blobs::without_addresses(data, self.schema());
         let read = blocking(move || Changes::read(data, &update_columns, &insert_columns));
         let Changes { deleted, updated, inserted } = read.await?;
         let moved = deletions::by_fragment(updated.keys().iter().copied().map(RowAddress));

@@ -15,6 +15,7 @@ use super::assign::Assignments;
 use super::given::{Given, ROW_ADDRESS, ROW_ID};
 use super::{choose, in_place};
 use crate::batches::concat_batches;
+use crate::blobs;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
@@ -85,7 +86,8 @@ impl Dataset {
         };
         let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
         let left = scan.schema().field(0).data_type();
-        let right = KeyedData::new(json::stored(data), right_on, left, || missing("right", right_on))?;
+        let data = json::stored(blobs::without_addresses(data, self.schema()));
+        let right = KeyedData::new(data, right_on, left, || missing("right", right_on))?;
         let keys = columns::values(scan.stream());
         let (given, mut rows) = crate::runtime::blocking(move || matches(&right.read()?, keys)).await?;
         if without_match {

@@ -42,6 +42,7 @@ pub use self::fragment::UpdatedFragment;
 use self::given::Given;
 pub(crate) use self::parts::check_assignments;
 use super::{ConflictRetries, FindRows};
+use crate::blobs;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::session::CreateOptions;
@@ -123,6 +124,7 @@ impl Dataset {
     /// twice; else those of [`Self::update`].
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_rows(&mut self, data: BatchReader, options: UpdateOptions) -> Result<UpdateResult> {
+        let data = blobs::without_addresses(data, self.schema());
         let given = Arc::new(crate::runtime::blocking(move || Given::read(data)).await?);
         let attempt = |base: Self| {
             let given = Arc::clone(&given);
