@@ -59,6 +59,24 @@ def test_changes_are_refused(store: tuple[str, dict[str, Any]], name: str, new_v
     assert pennon.verify(uri, data=True, **options).ok
 
 
+@pytest.mark.parametrize("version", [1, 2], ids=["data", "deletions"])
+def test_reads_say_so(store: tuple[str, dict[str, Any]], version: int) -> None:
+    """The new table is whole: what is missing are files of the old one."""
+    uri, options = store
+
+    def make() -> None:
+        pennon.write_dataset(rows(0, 4), uri, **options).delete("id = 3")
+
+    make()
+    table = pennon.dataset(uri, version, **options)
+    pennon.LanceDataset.drop(uri, **options)
+    make()
+    for read in (table.to_table, table.to_batches, lambda: table.take([0])):
+        with pytest.raises(pennon.NotFoundError, match=r"was dropped and made again: .* Open it again"):
+            list(read())
+    assert pennon.dataset(uri, version, **options).count_rows() == 5 - version
+
+
 def test_a_compaction_is_that_of_the_new_table(store: tuple[str, dict[str, Any]]) -> None:
     """It plans for the newest version there is."""
     uri, options = store

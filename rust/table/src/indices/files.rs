@@ -35,7 +35,7 @@ impl SegmentFiles {
     pub(super) fn check(&self) -> Result<()> {
         for (name, _) in &self.sizes {
             let (path, _) = self.file(name);
-            if !self.store.exists_blocking(&path)? {
+            if !self.store.wait(self.store.exists(&path))?? {
                 return Err(Error::not_found("a file of an index").in_file(self.store.full_path(&path)));
             }
         }

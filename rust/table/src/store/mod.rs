@@ -66,7 +66,7 @@ pub use self::trace::{DiskChange, DiskTrace};
 pub(crate) use self::types::{ConditionalPuts, Created, FileEnd};
 pub use self::types::{Durability, FileInfo, ListedFile, Sink};
 pub use self::upload::Uploads;
-use crate::runtime::{self, IN_FLIGHT, Metrics};
+use crate::runtime::{self, IN_FLIGHT, Metrics, waiting};
 
 /// The root of one table on one store. Opening one does no I/O.
 pub struct Store {
@@ -324,11 +324,11 @@ impl Store {
         Ok(self.info(path).await?.is_some())
     }
 
-    /// [`Self::exists`], waiting on the calling thread: use it on a blocking one.
-    pub(crate) fn exists_blocking(&self, path: &str) -> Result<bool> {
+    /// Waits for a call on the calling thread: use it on a blocking one.
+    pub(crate) fn wait<T>(&self, call: impl Future<Output = T>) -> Result<T> {
         match &self.backend {
-            Backend::Local(local) => Ok(local.info(path)?.is_some()),
-            Backend::Object(object) => object.wait(self.exists(path))?,
+            Backend::Local(_) => Ok(waiting(|| futures::executor::block_on(call))),
+            Backend::Object(object) => object.wait(call),
         }
     }
 

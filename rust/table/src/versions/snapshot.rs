@@ -168,11 +168,12 @@ impl Snapshot {
 
     /// The error of a change to a version of which [`Self::is_replaced`] is true.
     pub(crate) fn replaced(&self) -> Error {
-        Error::conflict(format!(
-            "{} was dropped and made again: its version {} is not the one that was read. Open it again",
-            self.store.uri(),
-            self.version()
-        ))
+        Error::conflict(format!("{}. Open it again", self.replacement()))
+    }
+
+    fn replacement(&self) -> String {
+        let (uri, version) = (self.store.uri(), self.version());
+        format!("{uri} was dropped and made again: its version {version} is not the one that was read")
     }
 
     pub(crate) fn source(&self) -> &Arc<ManifestSource> {
@@ -243,8 +244,7 @@ impl Snapshot {
             bytes = store.check_seal(&path, file).await.and(bytes);
         }
         if let Err(error) = bytes {
-            let is_there = error.is_not_found() && self.is_there().await;
-            bytes = Err(self.lost(error, is_there));
+            bytes = Err(self.lost(error).await);
         }
         self.decode_deletions(fragment, deletion, (&store, &path), bytes)
     }
@@ -324,28 +324,28 @@ impl Snapshot {
         Ok(reader)
     }
 
-    /// Whether nobody has cleaned up this version; it is taken to be there if the store does not tell.
-    async fn is_there(&self) -> bool {
-        self.store.exists(&self.source.path).await.unwrap_or(true)
-    }
-
     /// The error of a file of this version that could not be read: one that is not found is damage only while the version is
-    /// there.
-    fn lost(&self, error: Error, is_there: bool) -> Error {
-        match (error.is_not_found(), is_there) {
-            (false, _) => error,
-            (true, true) => missing_is_corrupt(error),
-            (true, false) => missing::cleaned_up(
-                self.version(),
-                &format!("it is being read, and a file of it is gone: {error}"),
-            ),
+    /// there, as it is if the store does not tell.
+    async fn lost(&self, error: Error) -> Error {
+        if !error.is_not_found() {
+            return error;
+        }
+        let what = format!("it is being read, and a file of it is gone: {error}");
+        match self.store.exists(&self.source.path).await {
+            Ok(false) => missing::cleaned_up(self.version(), &what),
+            _ if self.is_replaced(None).await => {
+                Error::not_found(format!("{}. Open it again: {error}", self.replacement())).with_source(error)
+            }
+            _ => missing_is_corrupt(error),
         }
     }
 
     /// [`Self::lost`], waiting for the store on the calling thread.
     pub(crate) fn lost_blocking(&self, error: Error) -> Error {
-        let is_there = error.is_not_found() && self.store.exists_blocking(&self.source.path).unwrap_or(true);
-        self.lost(error, is_there)
+        if !error.is_not_found() {
+            return error;
+        }
+        self.store.wait(self.lost(error)).unwrap_or_else(|error| error)
     }
 
     /// Store and path of a file, its base path taken into account (table format 11.4).
