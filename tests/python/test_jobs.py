@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from collections.abc import Callable
@@ -356,6 +357,40 @@ def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> 
         jobs.plan_overwrite(uri, SCHEMA, mode="append")  # type: ignore[arg-type]
     with pytest.raises(pennon.InvalidInputError, match="cannot be given rows"):
         plan.tasks[0].run(numbers(1))
+
+
+def test_texts_of_other_parts_of_a_job(table: pennon.LanceDataset) -> None:
+    plan = jobs.plan_delete(table, "id = 1", tasks=2)
+    results = one_by_one(plan)
+    texts = {JobPlan: plan.json(), Task: plan.task(0).json(), TaskResult: results[0].json()}
+    for kind in texts:
+        for text in (text for of, text in texts.items() if of is not kind):
+            with pytest.raises(pennon.InvalidInputError, match=r"This is no .* of a job: unknown field"):
+                kind.from_json(text)
+        with pytest.raises(pennon.InvalidTypeError, match="json must be text, found int 1"):
+            kind.from_json(1)
+    without = {name: value for name, value in json.loads(plan.json()).items() if name != "tasks"}
+    with pytest.raises(pennon.InvalidInputError, match="missing field `tasks`"):
+        JobPlan.from_json(json.dumps(without))
+    assert (plan.commit(results).rows, plan.commit(results).dataset.version) == (1, table.version + 1)
+
+
+def test_what_is_no_number_or_result(table: pennon.LanceDataset) -> None:
+    plan = jobs.plan_delete(table, "id = 1", tasks=2)
+    for wrong in (-1, 2**64, "x", 1.5):
+        with pytest.raises(pennon.InvalidInputError, match=r"^number must be"):
+            plan.task(wrong)  # type: ignore[arg-type]
+        for name in ("tasks", "bytes_per_task", "workers"):
+            with pytest.raises(pennon.InvalidInputError, match=f"^{name} must be"):
+                jobs.plan_scan(table, **{name: wrong})
+        with pytest.raises(pennon.InvalidInputError, match=r"^least_bytes_per_task must be"):
+            jobs.plan_scan(table, workers=1, least_bytes_per_task=wrong)  # type: ignore[arg-type]
+        with pytest.raises(pennon.InvalidInputError, match=r"^tasks must be"):
+            jobs.plan_overwrite(table.uri, SCHEMA, tasks=wrong)  # type: ignore[arg-type]
+    for call in (plan.commit, plan.renew):
+        for wrong, found in (("abc", "str"), (plan.tasks, "Task"), (7, "int"), ([None], "NoneType")):
+            with pytest.raises(pennon.InvalidTypeError, match=f"results must be a list of TaskResult, .*{found}"):
+                call(wrong)  # type: ignore[arg-type]
 
 
 def test_a_table_that_was_replaced(tmp_path: Path) -> None:

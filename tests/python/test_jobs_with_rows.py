@@ -92,6 +92,26 @@ def test_merge_of_parts_from_json(table: pennon.LanceDataset) -> None:
     ]
 
 
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_repeated_commit_reports_what_was_committed(table: pennon.LanceDataset, meanwhile: bool) -> None:
+    plan = jobs.plan_append(table)
+    results = [plan.task(number).run(rows(range(500, 500 + count), 1)) for number, count in enumerate((10, 20))]
+    if meanwhile:
+        pennon.dataset(table.uri).insert(rows(range(900, 905), 1))
+    done = plan.commit(results)
+    assert done.rows == 30
+    for others in (results[:1], results[1:], [plan.task(0).run(rows(range(7), 1))], []):
+        again = plan.commit(others)
+        assert (again.rows, again.dataset.version) == (30, done.dataset.version)
+
+
+def test_a_repeated_overwrite_reports_what_was_committed(table: pennon.LanceDataset) -> None:
+    plan = jobs.plan_overwrite(table.uri, table.schema)
+    done = plan.commit([plan.task(0).run(rows(range(10), 1))])
+    again = plan.commit([plan.task(0).run(rows(range(3), 1))])
+    assert (again.rows, again.dataset.version) == (done.rows, done.dataset.version) == (10, table.version + 1)
+
+
 def test_a_merge_is_done_again_after_a_conflict(table: pennon.LanceDataset) -> None:
     plan = jobs.plan_merge(upsert(table), a_source().schema, tasks=2)
     other = pennon.dataset(table.uri)

@@ -362,8 +362,15 @@ def test_wrong_calls(table: pennon.LanceDataset, uri: str) -> None:
         commit(uri + "2", Operation.Append(new), read_version=1)
     with pytest.raises(NotImplementedError):
         commit(uri, Operation.Append(new), read_version=1, namespace_client=object())
-    with pytest.raises(TypeError, match=r"AppendParts.fragments.*DataFileParts.path.*str"):
+    with pytest.raises(TypeError, match=r"operation\.fragments\..*\bpath: .*str"):
         commit(uri, Operation.Append([changed_file(new[0], path=7)]), read_version=1)
+    for wrong in (-1, "x", 2**64):
+        with pytest.raises(pennon.InvalidTypeError, match=r"^operation\.version: "):
+            commit(uri, Operation.Restore(wrong))
+        with pytest.raises(pennon.InvalidInputError, match=r"^version must be"):
+            table.read_transaction(wrong)
+        with pytest.raises(pennon.InvalidInputError, match=r"^recent_transactions must be"):
+            table.get_transactions(wrong)
     schema = pennon.LanceSchema(table.lance_schema._fields * 2)
     with pytest.raises(ValueError, match="schema"):
         commit(uri, Operation.Overwrite(schema, new))

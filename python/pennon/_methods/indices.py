@@ -378,7 +378,9 @@ class IndexMethods(TableMethods):
         Raises
         ------
         pennon.InvalidInputError
-            There are none, they are of several kinds, or two of them cover the same fragment.
+            There are none, they are of several kinds or metrics, or two of them cover the same fragment.
+        pennon.UnsupportedError
+            A segment cannot be read, or their product quantization has several parameters.
 
         Examples
         --------
@@ -395,16 +397,18 @@ class IndexMethods(TableMethods):
         return index_of(_native.merge_index_segments(self._native, entries_of(segments)))
 
     def commit_existing_index_segments(self, index_name: str, column: str, segments: list[Index]) -> Self:
-        """Commit segments as the index of a name, in place of those it has, and move to the new version.
+        """Commit segments of the index of a name, and move to the new version.
 
-        They do not cover fragments in which values of the column were replaced since they were built: the rows of
-        these are scanned until [optimize_indices][pennon.optimize.DatasetOptimizer.optimize_indices] takes them in.
+        They replace segments of the same fragments; the other segments of the index are kept. They do not cover
+        fragments in which values of the column were replaced since they were built: the rows of these are scanned
+        until [optimize_indices][pennon.optimize.DatasetOptimizer.optimize_indices] takes them in.
 
         Raises
         ------
         pennon.InvalidInputError
-            There are none, they are of several kinds, of another column or of a later version, or two of them cover
-            the same fragment.
+            There are none, they are of another column or a later version, or two of them cover the same fragment.
+            They and the segments that are kept are of several kinds or metrics. They cover some fragments of an old
+            segment and not all. They are of another kind than the index and do not cover the whole table.
         pennon.NotFoundError
             This table or branch does not have the files of one: it was built on another.
         pennon.AlreadyExistsError

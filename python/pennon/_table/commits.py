@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 def read(table: _native.Dataset, version: int) -> Transaction | None:
     """The transaction that made a version; `None` if it was not kept."""
-    parts = table.read_transaction(version)
+    parts = table.read_transaction(checked_number("version", version))
     return None if parts is None else Transaction._of(parts)
 
 
 def newest(table: _native.Dataset, count: int) -> list[Transaction | None]:
     """The transactions of the newest versions, newest first."""
-    return [None if parts is None else Transaction._of(parts) for parts in table.get_transactions(count)]
+    checked = checked_number("recent_transactions", count)
+    return [None if parts is None else Transaction._of(parts) for parts in table.get_transactions(checked)]
 
 
 def transaction_of(
@@ -63,14 +64,15 @@ def stable_row_ids(transaction: Transaction, asked: bool | None) -> bool:
 
 
 def with_causes(error: TypeError) -> InvalidTypeError:
-    """The same error with the messages of its causes, which name the wrong value; one that names it as it is."""
+    """The same error with the path of the wrong value, and what it should be; one that names it as it is."""
     if isinstance(error, InvalidTypeError):
         return error
-    messages, cause = [], error.__cause__
-    while cause is not None:
-        messages.append(str(cause))
-        cause = cause.__cause__
-    return InvalidTypeError(": ".join([str(error), *messages]))
+    path: list[str] = []
+    found: BaseException = error
+    while found.__cause__ is not None:
+        path.append(str(found).rpartition(".")[2])
+        found = found.__cause__
+    return InvalidTypeError(f"{'.'.join(path)}: {found}" if path else str(found))
 
 
 def updates(values: dict[str, str | None], name: str = "values") -> dict[str, str | None]:

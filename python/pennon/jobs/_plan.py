@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native
-from pennon._options import strings
+from pennon._options import checked_number, checked_text, strings
 from pennon._render import Grid, listed, panel
 from pennon.dataset import LanceDataset
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.jobs._connection import Connection, pinned
 from pennon.jobs._task import ChangeFunction, ColumnFunction, Task, TaskResult
 from pennon.merge_insert import execute_result
@@ -199,7 +199,7 @@ class JobPlan:
         return [self.task(number) for number in range(self.num_tasks)]
 
     def task(self, number: int) -> Task:
-        """The task with a number, from 0. Raises `InvalidInputError` if the plan has fewer.
+        """The task with a number, from 0. Raises `InvalidInputError` if the plan has no such task.
 
         Examples
         --------
@@ -211,13 +211,15 @@ class JobPlan:
         >>> plan.commit(results).dataset.to_table()["a"].to_pylist()
         [1, 0, 1]
         """
-        return Task(self._native.task(number), self._connection, self._function)
+        native = self._native.task(checked_number("number", number))
+        return Task(native, self._connection, self._function)
 
     def commit(self, results: Iterable[TaskResult], *, properties: Mapping[str, str] | None = None) -> JobReport:
         """Publish the results of all tasks, once.
 
-        Repeated, with these results or those of twins, it gives the version that the first time made. Of twins one
-        counts. Rows of an append or overwrite come in the order of the tasks' numbers.
+        Repeated, with these results or those of twins, it gives the version that the first time made; the rows of
+        an append or overwrite are those of that version. Of twins one counts. Rows of an append or overwrite come
+        in the order of the tasks' numbers.
 
         Parameters
         ----------
@@ -230,6 +232,8 @@ class JobPlan:
         ------
         pennon.InvalidInputError
             A task has no result, or a result belongs to another plan.
+        pennon.InvalidTypeError
+            `results` has something that is not a `TaskResult`.
         pennon.CommitConflictError
             Another writer changed rows since the version of the plan. If it is retryable, use `renew`.
         pennon.AlreadyExistsError
@@ -245,8 +249,8 @@ class JobPlan:
         >>> report.rows, report.dataset.count_rows()
         (2, 1)
         """
+        done = _natives(results)
         table = pinned(self._connection, self.uuid, self.uri, self.version)._native if self.version else None
-        done = [result._native for result in results]
         request = self._connection.request()
         rows, counts, found, native = self._native.commit(table, done, strings(properties, "properties"), request)
         verification = None if found is None else VerifyReport._of(found)
@@ -277,12 +281,12 @@ class JobPlan:
         >>> again.version, again.commit([task.run() for task in again.tasks]).rows
         (2, 1)
         """
+        done = _natives(results)
         read = pinned(self._connection, self.uuid, self.uri, self.version)._native
         newest = self._connection.open(self.uri)
         status = newest.commit_status(self.uuid)
         if status.committed:
             raise InvalidInputError(f"Job {self.uuid} is committed already, as version {status.version}")
-        done = [result._native for result in results]
         return JobPlan(self._native.renew(read, newest._native, done), self._connection, self._function)
 
     def json(self) -> str:
@@ -315,7 +319,8 @@ class JobPlan:
         >>> sent.commit([task.run() for task in sent.tasks]).rows
         2
         """
-        return JobPlan(_native.JobPlan.from_json(json), Connection.of(storage_options, durability))
+        native = _native.JobPlan.from_json(checked_text("json", json))
+        return JobPlan(native, Connection.of(storage_options, durability))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _plan, (self.json(), self._connection, self._function)
@@ -330,6 +335,17 @@ class JobPlan:
         ids = ([fragment for fragment, _ in found] for found in slices)
         rows = ((number, listed(found, len(found))) for number, found in enumerate(ids))
         return panel(f"JobPlan of {self.uri}", facts, Grid(("task", "fragments"), rows, count))
+
+
+def _natives(results: Iterable[TaskResult]) -> list[_native.JobResult]:
+    """What the core takes. Raises `InvalidTypeError` for anything but results."""
+    if not isinstance(results, Iterable):
+        raise InvalidTypeError(f"results must be a list of TaskResult, found {type(results)}")
+    found = list(results)
+    for result in found:
+        if not isinstance(result, TaskResult):
+            raise InvalidTypeError(f"results must be a list of TaskResult, found {type(result)} in it")
+    return [result._native for result in found]
 
 
 def _plan(text: str, connection: Connection, function: ColumnFunction | ChangeFunction | None) -> JobPlan:

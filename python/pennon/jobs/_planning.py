@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._compaction import option_parts
-from pennon._options import location, strings
+from pennon._options import checked_number, location, strings
 from pennon._table.merge_source import source_schema
 from pennon._table.writing import existing, for_reader, native_options
 from pennon.dataset import LanceDataset
@@ -179,6 +179,8 @@ def plan_overwrite(
     """
     if mode not in ("create", "overwrite"):
         raise InvalidInputError(f"mode is {mode!r}; expected 'create' or 'overwrite'")
+    if tasks is not None:
+        checked_number("tasks", tasks)
     connection = Connection.of(storage_options, durability)
     request = connection.request(
         mode=mode,

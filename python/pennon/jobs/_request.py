@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from pennon import _native
-from pennon._options import location, strings
+from pennon._options import checked_number, location, strings
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError
 from pennon.jobs._connection import Connection
@@ -48,6 +48,12 @@ def planned(
     workers
         How many, and the bytes of data files that a task for them is worth.
     """
+    numbers = {"tasks": tasks, "bytes_per_task": bytes_per_task}
+    if workers is not None:
+        numbers |= {"workers": workers[0], "least_bytes_per_task": workers[1]}
+    for name, number in numbers.items():
+        if number is not None:
+            checked_number(name, number)
     opened, connection = opened_table(table, storage_options, durability, version)
     native = _native.JobPlan.plan(opened._native, json.dumps(work), tasks, bytes_per_task, workers)
     return JobPlan(native, connection)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pennon import _native
 from pennon._exact_casts import check_casts, checked
 from pennon._input import to_input, to_reader
+from pennon._options import checked_text
 from pennon._table.merge_source import with_ids
 from pennon.errors import InvalidInputError, SchemaMismatchError
 from pennon.jobs._connection import Connection, pinned
@@ -148,7 +149,7 @@ class TaskResult:
         >>> jobs.TaskResult.from_json(sent).rows
         2
         """
-        return TaskResult(_native.JobResult.from_json(json))
+        return TaskResult(_native.JobResult.from_json(checked_text("json", json)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TaskResult.from_json, (self.json(),)
@@ -454,7 +455,8 @@ class Task:
         >>> jobs.Task.from_json(sent).run().rows
         2
         """
-        return Task(_native.JobTask.from_json(json), Connection.of(storage_options, durability))
+        native = _native.JobTask.from_json(checked_text("json", json))
+        return Task(native, Connection.of(storage_options, durability))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _task, (self.json(), self._connection, self._function)

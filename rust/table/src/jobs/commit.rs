@@ -1,12 +1,14 @@
 //! Results of all tasks, published in one commit; and planned again where others changed what was read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DataFile, Fragment, Manifest};
 use pennon_core::schema::Metadata;
+use pennon_core::transaction::Operation;
 use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
@@ -21,6 +23,7 @@ use crate::ops::merge_insert::parts::MergedPart;
 use crate::ops::verify::{Depth, Report};
 use crate::runtime::gather;
 use crate::session::CommitOptions;
+use crate::versions::snapshot::Snapshot;
 use crate::write::{WriteMode, WrittenFragments, deletions};
 
 /// What a job did.
@@ -89,12 +92,14 @@ impl JobPlan {
         for written in results.into_iter().filter_map(|result| result.written) {
             all.extend(written)?;
         }
-        let num_rows = all.rows;
         let mode = if table.must_create { WriteMode::Create } else { WriteMode::Overwrite };
         let options = TransactionOptions { create: table.create, ..options };
         let (uuid, written) = (Some(self.pin.uuid.clone()), (all, table.config.clone()));
         let commit = Dataset::commit_new(&self.pin.uri, written, mode, uuid, properties, options);
-        Ok(JobReport { dataset: commit.await?, num_rows, merged: None, verified: None })
+        let dataset = commit.await?;
+        // Of the version, which a repeated commit may have made with the results of twins.
+        let num_rows = dataset.manifest().live_rows();
+        Ok(JobReport { dataset, num_rows, merged: None, verified: None })
     }
 
     /// Publishes a change of the table, which moves to the new version: the number of rows, and the same one by one.
@@ -111,8 +116,9 @@ impl JobPlan {
                 let written: Vec<_> = results.into_iter().filter_map(|result| result.written).collect();
                 let num_rows = written.iter().map(|written| written.rows).sum();
                 let fragments = written.into_iter().flat_map(|written| written.fragments).collect();
+                let read = Arc::clone(dataset.snapshot());
                 dataset.commit_append(fragments, Some(uuid), properties).await?;
-                num_rows
+                appended_rows(dataset, &read).await.unwrap_or(num_rows)
             }
             Work::Delete { predicate } => {
                 let rows = together(&results);
@@ -316,6 +322,25 @@ pub(super) fn new_files<'a>(dataset: &Dataset, fragment: &'a Fragment) -> impl I
         let is_same = |old: &DataFile| (&old.path, old.base_id) == (&file.path, file.base_id);
         !old.as_ref().is_some_and(|fragment| fragment.files.iter().any(is_same))
     })
+}
+
+/// The rows that the version of a dataset appended, which may be those of a commit before; `None` if it is not known.
+async fn appended_rows(dataset: &Dataset, read: &Snapshot) -> Option<u64> {
+    let version = dataset.version();
+    if version.0 == read.version().0 + 1 {
+        let old: BTreeSet<FragmentId> = read.manifest.fragments.ids().collect();
+        let new = dataset.manifest().fragments.summaries().filter(|fragment| !old.contains(&fragment.id));
+        return Some(new.map(|fragment| fragment.physical_rows).sum());
+    }
+    if version == read.version() {
+        return None;
+    }
+    match dataset.read_transaction(version).await.ok()??.operation {
+        Operation::Append(append) => {
+            Some(append.fragments.iter().map(|fragment| fragment.physical_rows).sum())
+        }
+        _ => None,
+    }
 }
 
 /// The report of a verification: what the tasks found in the data, and what is found without them.

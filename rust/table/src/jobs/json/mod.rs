@@ -40,6 +40,7 @@ use crate::write::WrittenFragments;
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PinJson {
     uri: String,
     version: u64,
@@ -99,6 +100,7 @@ struct TableJson {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SliceJson {
     fragment: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +108,7 @@ struct SliceJson {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RowsJson {
     fragment: u32,
     /// A roaring bitmap in its portable form.
@@ -113,16 +116,20 @@ struct RowsJson {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PlanJson {
     pennon_job: u32,
     job: PinJson,
     work: WorkJson,
+    /// Null for as many as there will be.
+    #[serde(deserialize_with = "Option::deserialize")]
     tasks: Option<Vec<Vec<SliceJson>>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     done: Vec<ResultJson>,
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TaskJson {
     pennon_job: u32,
     job: PinJson,
@@ -133,6 +140,7 @@ struct TaskJson {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ResultJson {
     pennon_job: u32,
     uuid: String,
