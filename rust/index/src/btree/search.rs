@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::{iter, thread};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -15,7 +14,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 use pennon_datafile::container::TAIL;
 use pennon_datafile::statistics::Bound;
-use pennon_datafile::{ByteSource, ColumnMap, FileReader, processors};
+use pennon_datafile::{ByteSource, ColumnMap, FileReader};
 
 use super::lookup::Lookup;
 use super::page::{BTreePage, PageRun};
@@ -321,31 +320,20 @@ impl BTreeIndex {
         // Buffers of few pages are used again for the next, which costs less than to get memory for all pages at once.
         let at_once = if self.pages.is_local() { LOCAL_PAGES } else { usize::MAX };
         let parts: Vec<&[usize]> = missing.chunks(at_once).collect();
-        let threads = processors().min(parts.len() / LEAST_PARTS);
-        let next = AtomicUsize::new(0);
-        let read = || {
-            let mut read = Vec::new();
+        let (next, read) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(missing.len())));
+        let work = || {
             while let Some(pages) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
                 self.read_pages(pages, &mut |page, content| {
                     if let Some(number) = number(page) {
                         cache.put(number, &content);
                     }
-                    read.push((page, content));
+                    read.lock().unwrap_or_else(PoisonError::into_inner).push((page, content));
                 })?;
             }
-            Ok(read)
+            Ok(())
         };
-        let parts_read = thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
-            let own = read();
-            let stopped = |_| Err(Error::internal("a thread that read pages has stopped"));
-            iter::once(own)
-                .chain(others.into_iter().map(|other| other.join().unwrap_or_else(stopped)))
-                .collect::<Vec<_>>()
-        });
-        for read in parts_read {
-            found.extend(read?);
-        }
+        cache.on_threads(parts.len() / LEAST_PARTS, &work)?;
+        found.extend(read.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(found)
     }
 

@@ -38,8 +38,8 @@ impl Iterator for Checked {
                 let Some(column) = batch.column_by_name(&field.name) else { continue };
                 if let Some(uri) = address(field, column) {
                     return Err(ArrowError::InvalidArgumentError(format!(
-                        "External blob URI '{uri}' in field '{}' is outside registered external bases; only write_dataset \
-                         and insert can be told to keep or to read it",
+                        "External blob URI '{uri}' in field '{}' is outside registered external bases: only write_dataset \
+                         and insert keep or read one",
                         field.name
                     )));
                 }

@@ -7,6 +7,7 @@ use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use pennon_index::{BTreePage, IndexFiles, PageCache};
 
+use crate::runtime::{concurrently, processors};
 use crate::session::{EntryKind, Session};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
@@ -84,5 +85,9 @@ impl PageCache for SessionPages<'_> {
     fn put(&self, page: u32, content: &Arc<BTreePage>) {
         let key = self.key(page);
         self.session.put(EntryKind::IndexPage, &key, content, content.memory_bytes() + key.len() + 64);
+    }
+
+    fn on_threads(&self, most: usize, work: &(dyn Fn() -> Result<()> + Sync)) -> Result<()> {
+        concurrently(processors().min(most), |_| work()).map(drop)
     }
 }
