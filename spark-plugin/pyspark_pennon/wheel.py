@@ -43,9 +43,14 @@ def open_table(options: ReadOptions) -> Any:
     """The table at the version that `options` name."""
     import pennon
 
-    version: Any = options.version if options.branch is None else (options.branch, options.version)
     storage_options = stored(options.storage_options)
-    return pennon.dataset(options.uri, version=version, asof=options.timestamp, storage_options=storage_options)
+    uri, version = options.uri, options.version
+    if options.branch is not None:
+        branch = pennon.dataset(uri, version=(options.branch, version), storage_options=storage_options)
+        if options.timestamp is None:
+            return branch
+        uri = branch.uri
+    return pennon.dataset(uri, version=version, asof=options.timestamp, storage_options=storage_options)
 
 
 def find_table(uri: str, storage_options: Mapping[str, str]) -> Any | None:

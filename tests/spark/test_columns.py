@@ -400,6 +400,40 @@ def test_wrong_new_columns(spark: SparkSession, dataset: pennon.LanceDataset) ->
     assert pennon.dataset(dataset.uri).version == dataset.version
 
 
+def test_columns_that_may_not_be_null(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
+    table = LanceTable.forPath(spark, dataset.uri)
+    for name, schema in (("x", pa.schema([pa.field("x", pa.int64(), nullable=False)])), ("y", "y long NOT NULL")):
+        for form in ("arrow", "pandas"):
+            with pytest.raises(pennon.SchemaMismatchError, match=f"nulls in the column {name}, which may not be"):
+                table.addColumns(
+                    lambda batch, name=name: (
+                        batch.rename_columns({"part": name})
+                        if isinstance(batch, pa.RecordBatch)
+                        else batch.rename(columns={"part": name})
+                    ),
+                    schema,
+                    readColumns=["part"],
+                    batchFormat=form,
+                )
+        table.addColumns(lambda batch, name=name: {name: batch["id"]}, schema, readColumns=["id"])
+    inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    item = pa.list_(pa.field("item", pa.int64(), nullable=False))
+    for kind, value in ((inner, {"a": None}), (item, [None])):
+        with pytest.raises(pennon.SchemaMismatchError, match="null"):
+            table.addColumns(
+                lambda batch, value=value: {"z": [value] * batch.num_rows},
+                pa.schema({"z": kind}),
+                readColumns=["id"],
+            )
+    table.addColumns({"void": fn.lit(None)})
+    found = lance.dataset(dataset.uri)
+    found.validate()
+    assert not found.schema.field("x").nullable
+    assert not found.schema.field("y").nullable
+    for row in table.toDF().collect():
+        assert (row.x, row.y, row.void) == (row.id, row.id, None)
+
+
 def test_values_in_another_order_are_an_error(
     spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

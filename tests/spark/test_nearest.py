@@ -10,7 +10,9 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon.vector import vec_to_table
+from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, nearest
 from pyspark_pennon.reads import search_tasks, searches
 from support.vectors import KINDS, PARTITIONS, vectors, written
@@ -202,6 +204,45 @@ def test_which_searches_are_divided_by_fragments(
 
 
 @pytest.mark.parametrize("rows_divided", [True, False])
+def test_vectors_of_spark_ml(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, rows_divided: bool
+) -> None:
+    if rows_divided:
+        monkeypatch.setattr(searches, "_LEAST_TASK_BYTES", 1 << 10)
+    values = vectors(3, seed=1).astype("f8")
+    values[0, 1:] = 0
+    sparse = Vectors.sparse(values.shape[1], [0], values[0, :1])
+    rows = [("q0", sparse), ("q1", Vectors.dense(values[1])), ("none", None), ("q2", Vectors.dense(values[2]))]
+    asked = spark.createDataFrame(rows, ["question", "a.b"])
+    table = pennon.dataset(uri)
+    expected = {
+        f"q{n}": table.to_table(columns=["id"], nearest={"column": "vec", "q": value, "k": 5})["id"].to_pylist()
+        for n, value in enumerate(values)
+    }
+    assert found_by(nearest(spark, uri, asked, 5, column="vec", query_column="a.b")) == expected
+
+
+def test_rows_that_no_index_covers_are_left_out(spark: SparkSession, uri: str) -> None:
+    table = pennon.dataset(uri)
+    table.create_index("vec", "IVF_FLAT", num_partitions=PARTITIONS, metric="cosine")
+    rows = table.to_table(columns=["id", "s"]).slice(0, 20)
+    same = vec_to_table(vectors(20, seed=1))["vector"]
+    rows = rows.set_column(0, "id", pa.array(range(9000, 9020), rows.schema.field("id").type))
+    table.insert(rows.append_column("vec", same).select(table.schema.names).cast(table.schema))
+    for metric in ("cosine", "l2"):
+        options = {"nprobes": PARTITIONS, "fast_search": True}
+        frame = nearest(spark, uri, queries(spark), 5, column="vec", metric=metric, options=options)
+        found = found_by(frame)
+        for n, vector in enumerate(vectors(20, seed=1)):
+            asked = {"column": "vec", "q": vector, "k": 5, "metric": metric, "nprobes": PARTITIONS}
+            expected = pennon.dataset(uri).to_table(columns=["id"], nearest=asked, fast_search=True)
+            assert found.get(f"q{n}", []) == expected["id"].to_pylist()
+        assert len(found) == (20 if metric == "cosine" else 0)
+    frame = nearest(spark, uri, queries(spark), 5, column="vec", options={"fast_search": False})
+    assert {rows[0] for rows in found_by(frame).values()} == set(range(9000, 9020))
+
+
+@pytest.mark.parametrize("rows_divided", [True, False])
 def test_lists_of_vectors(
     spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, rows_divided: bool
 ) -> None:
@@ -222,6 +263,8 @@ def test_lists_of_vectors(
         )
     single = spark.createDataFrame([(query[0],) for _, query in asked], "vec array<float>")
     assert nearest(spark, uri, single, 4, column="vec").count() == 16
+    with pytest.raises(pennon.SchemaMismatchError, match="has the Spark type array<array<string>>"):
+        nearest(spark, uri, spark.createDataFrame([([["x"]],)], "vec array<array<string>>"), column="vec")
 
 
 def test_what_is_wrong_is_said_at_once(spark: SparkSession, uri: str) -> None:
@@ -230,10 +273,18 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession, uri: str) -> None:
         ("no column of vectors 'id'", {"column": "id", "query_column": "vec"}),
         ("queries have no column 'nothing'", {"column": "vec", "query_column": "nothing"}),
         ("must be > 0", {"column": "vec", "k": 0}),
-        ("unexpected keyword argument 'foo'", {"column": "vec", "options": {"foo": 1}}),
+        ("Unknown option 'foo' of nearest; Options are: approx_mode", {"column": "vec", "options": {"foo": 1}}),
+        ("did you mean 'nprobes'", {"column": "vec", "options": {"nprobe": 1}}),
+        ("give the argument filter_sql=", {"column": "vec", "options": {"filter": "id = 1"}}),
+        ("fast_search must be a bool, found 'yes'", {"column": "vec", "options": {"fast_search": "yes"}}),
+        ("options must be a dict, found list", {"column": "vec", "options": ["fast_search"]}),
     ):
         with pytest.raises((ValueError, TypeError), match=error):
             nearest(spark, uri, asked, **arguments)
+    for value, kind in (("'x'", "string"), ("array('x')", "array<string>"), ("array(vec)", "array<array<float>>")):
+        message = f"'vec' of the queries has the Spark type {kind}: expected an array of numbers, or a vector of"
+        with pytest.raises(pennon.SchemaMismatchError, match=message):
+            nearest(spark, uri, asked.withColumn("vec", fn.expr(value)), column="vec")
     clashing = asked.withColumnRenamed("question", "id")
     with pytest.raises(ValueError, match=r"\['id'\] are in the queries and in the result"):
         nearest(spark, uri, clashing, column="vec")

@@ -214,6 +214,15 @@ def test_branches_and_times(spark: SparkSession, table: pennon.LanceDataset) -> 
     assert frame.count() == 20
     with pytest.raises(ValueError, match=r"younger|2001"):
         read(spark, table.uri, timestamp="2001-01-01")
+    # Between the two changes of the branch main has no row 500.
+    branch.delete("id = 500")
+    then = branch.versions()[-2]["timestamp"]
+    assert branch.versions()[-1]["timestamp"] > then
+    assert read(spark, table.uri, branch="dev", timestamp=then, where="id >= 19").count() == 2
+    reader = spark.read.format("pennon").option("branch", "dev").option("timestamp", then.isoformat())
+    assert reader.load(table.uri).where("id >= 19").count() == 2
+    with pytest.raises(ValueError, match="2001"):
+        read(spark, table.uri, branch="dev", timestamp="2001-01-01")
 
 
 def test_a_tag_of_a_branch(spark: SparkSession, table: pennon.LanceDataset, pushdown: None) -> None:
@@ -397,7 +406,7 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ),
         ({"startingVersoin": "1"}, "in a read; did you mean 'startingVersion'"),
         ({"mergeSchema": "true"}, "belongs to a write, not to a read"),
-        ({"version": "1", "timestamp": "2024-01-01"}, "together with a version"),
+        ({"version": "1", "timestamp": "2024-01-01"}, "together with a version or tag"),
         ({"tag": "two", "branch": "dev"}, "tag 'two' and branch 'dev' were both given"),
         ({"tasks": "2", "bytes_per_task": "9"}, "'tasks' and 'bytes_per_task' were both given"),
         ({"timestamp": "noon"}, "expected a time such as"),

@@ -172,7 +172,7 @@ class BatchFunction:
             raise invalid(f"batchSize is {batch_size}: expected at least 1")
         if isinstance(columns, str):
             raise invalid(f"readColumns is the text {columns!r}: expected a list of names")
-        types = _nullable(given_schema(schema))
+        types = given_schema(schema)
         listed = None if columns is None else list(columns)
         return cls(target, function, types, listed, batch_format == "pandas", batch_size)
 
@@ -374,6 +374,9 @@ def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBat
             )
         if table.num_rows != rows:
             raise mismatch(f"The function returned {table.num_rows} rows for a batch of {rows} rows")
+        for field in schema:
+            if not field.nullable and table[field.name].null_count:
+                raise mismatch(f"The function returned nulls in the column {field.name}, which may not be null")
         batches = table.select(schema.names).cast(schema).to_batches()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise mismatch(f"What the function returned does not become {_shown(schema)}: {error}") from error
@@ -384,7 +387,9 @@ def _returned(found: Any, schema: pa.Schema) -> pa.Table:
     if isinstance(found, Mapping):
         return pa.table(dict(found))
     if hasattr(found, "__dataframe__") and type(found).__module__.startswith("pandas"):
-        return pa.Table.from_pandas(found, schema=schema if set(found.columns) == set(schema.names) else None)
+        # For a null in a column that may have none pyarrow raises a bare ValueError.
+        wanted = _nullable(schema) if set(found.columns) == set(schema.names) else None
+        return pa.Table.from_pandas(found, schema=wanted)
     if hasattr(found, "__arrow_c_array__") or hasattr(found, "__arrow_c_stream__"):
         return pa.table(found)
     raise mismatch(f"The function returned {type(found).__name__}: expected a batch of the new columns")
@@ -408,7 +413,7 @@ def _title(target: Target) -> str:
 
 
 def _shown(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
+    return ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -41,7 +41,8 @@ class ColumnMethods(TableHandle):
             through Spark.
         schema
             The new columns, of a function: an Arrow schema, or one of Spark. Of expressions it may say the Arrow
-            types, such as vectors of a fixed size; by default they follow from those of Spark.
+            types, such as vectors of a fixed size; by default they follow from those of Spark. A null
+            in a column that is not nullable there is an error.
         readColumns
             The columns that a function gets, `_rowid` as well; by default all of the table.
         batchFormat
@@ -63,7 +64,8 @@ class ColumnMethods(TableHandle):
         ------
         pennon.InvalidInputError
             The table has such a column, a value needs other rows (an aggregate, a window, a subquery), or the
-            checkpoint is of other work. `SchemaMismatchError`: the function returns other rows, columns or types.
+            checkpoint is of other work. `SchemaMismatchError`: the function returns other rows, columns or types,
+            or there are nulls in a column that may have none.
         pyspark.errors.AnalysisException
             An expression is not valid.
         pennon.CommitConflictError

@@ -10,7 +10,7 @@ Spark passes options as text with lower-cased names. This module parses them onc
 | `storage.<key>` | x | x | storage option `<key>`, such as `storage.aws_region` |
 | `storageOptionsProvider` | x | x | `module:function` that returns storage options, in every process |
 | `version`, `tag`, `timestamp` | x | | the version to read: a number, the name of a tag, a time |
-| `branch` | x | | the branch to read; with `version` one of its versions |
+| `branch` | x | | the branch to read; with `version` or `timestamp` one of its versions |
 | `columns` | x | | comma-separated names, or a JSON list when names contain commas |
 | `filter_sql` | x | | predicate in Pennon's SQL dialect |
 | `push_filters` | x | | take over Spark's own filters, for a frame that is used once (default false) |
@@ -77,7 +77,7 @@ class ReadOptions:
     filter_sql
         Predicate in Pennon's SQL dialect.
     branch
-        The branch that is read, and that `version` belongs to.
+        The branch that is read, and that `version` or `timestamp` is of.
     timestamp
         The newest version that was committed at or before this time.
     """
@@ -98,8 +98,8 @@ class ReadOptions:
     timestamp: str | datetime | None = None
 
     def __post_init__(self) -> None:
-        if self.timestamp is not None and (self.version is not None or self.branch is not None):
-            raise invalid("a timestamp was given together with a version, tag or branch; give one of them")
+        if self.timestamp is not None and self.version is not None:
+            raise invalid("a timestamp was given together with a version or tag; give one of them")
         if self.branch is not None and isinstance(self.version, str):
             raise invalid(f"tag {self.version!r} and branch {self.branch!r} were both given; give one of them")
         if self.tasks is not None and self.bytes_per_task is not None:

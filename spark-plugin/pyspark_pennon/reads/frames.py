@@ -70,8 +70,8 @@ def read(
         `IN`, null checks and text functions of it are also used to skip rows while scanning. If it has nothing
         else, it is left to the scan, and columns that only it names do not come to Spark.
     version, tag, branch, timestamp
-        What to read: a version by number, by tag, the newest one of a branch or one of its versions, or the newest
-        one that was committed at or before a time (naive times are local).
+        What to read: a version by number or by tag, or the newest one that was committed at or before a time (naive
+        times are local); with a branch one of its versions, by default its newest.
     with_row_id, with_row_address
         Add `_rowid` or `_rowaddr` (long).
     with_row_versions

@@ -52,6 +52,10 @@ class Search:
         The table, its version, and the columns of it in the result.
     is_list
         Whether rows have lists of vectors, so that several vectors are one query.
+    options
+        More of the wheel's `nearest=`.
+    fast_search
+        Whether rows that no index covers are left out.
     query_column
         The vectors of the queries.
     kept
@@ -65,6 +69,7 @@ class Search:
     metric: str | None
     names: list[str]
     options: dict[str, Any]
+    fast_search: bool
     query_column: str
     kept: list[str]
 
@@ -143,7 +148,8 @@ class Search:
 
         def nearest(query: Any) -> pa.Table:
             builder = pennon.ScannerBuilder(table).nearest(**asked, q=query)
-            return builder.apply_defaults(scan).filter(self.read.filter_sql).prefilter(True).to_scanner().to_table()
+            builder.apply_defaults(scan).filter(self.read.filter_sql).prefilter(True).fast_search(self.fast_search)
+            return builder.to_scanner().to_table()
 
         if not self.is_list:
             return nearest(vectors)

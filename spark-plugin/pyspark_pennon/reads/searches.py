@@ -12,12 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import wheel
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, mismatch
+from pyspark_pennon.options.search import FAST_SEARCH, search_options
 from pyspark_pennon.options.source import ReadOptions, one_reference, session_storage_options
 from pyspark_pennon.reads.frames import parallelism
 from pyspark_pennon.reads.search_tasks import DISTANCE, MOST_QUERIES, Search
 from pyspark_pennon.spark_api import to_arrow
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_name
+from pyspark_pennon.types.schema import quoted
+from pyspark_pennon.types.storable import is_ml_vector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,8 +59,9 @@ def nearest(
     uri
         Where the table is.
     queries
-        A frame with a column of vectors, arrays of numbers. Rows without a vector find nothing. Without an index
-        that can be searched up to 1,025 of them are read when this is called, to see whether they are few.
+        A frame with a column of vectors, arrays of numbers or vectors of Spark ML. Rows without a vector find
+        nothing. Without an index that can be searched up to 1,025 of them are read when this is called, to see
+        whether they are few.
     k
         The most rows for each query.
     column
@@ -75,7 +79,8 @@ def nearest(
     with_row_id
         Add `_rowid` (long).
     options
-        More of the wheel's `nearest=`: `{"nprobes": 20, "refine_factor": 5}`.
+        More of the wheel's `nearest=`: `{"nprobes": 20, "refine_factor": 5}`. With `{"fast_search": True}` rows
+        that no index covers are left out.
     storage_options
         Keys and values for the object store, on top of the session's settings.
 
@@ -89,6 +94,7 @@ def nearest(
     ------
     ValueError
         There is no such table, version or column, a column is in both frame and table, or an option is unknown.
+        `SchemaMismatchError`: the queries are not vectors.
 
     Examples
     --------
@@ -114,6 +120,8 @@ def nearest(
         columns=None if columns is None else tuple(columns),
         with_row_id=with_row_id,
     )
+    more = search_options(options)
+    fast_search = bool(more.pop(FAST_SEARCH, False))
     table = wheel.open_table(read)
     read = wheel.with_stored_names(table, read, spark)
     is_sensitive = is_case_sensitive(spark)
@@ -122,6 +130,7 @@ def nearest(
     if asked_column is None:
         raise invalid(f"the queries have no column {wanted_column!r}, they have {queries.columns}")
     column, vectors, is_list = _vectors(table, column, is_sensitive=is_sensitive)
+    queries = _with_arrays(queries, asked_column, is_list=is_list)
     if columns is None:
         others = tuple(name for name in table.schema.names if name != column.split(".")[0])
         read = replace(read, columns=others)
@@ -131,7 +140,7 @@ def nearest(
     if clashes:
         raise invalid(f"the columns {clashes} are in the queries and in the result: rename those of the queries")
     # What is wrong with the request is said here, and not by a task.
-    asked = {"column": column, "q": [0.0] * vectors.list_size, "k": k, "metric": metric, **(options or {})}
+    asked = {"column": column, "q": [0.0] * vectors.list_size, "k": k, "metric": metric, **more}
     table.scanner(nearest=asked, filter=filter_sql, prefilter=True)
     search = Search(
         replace(read.at(table.uri, int(table.version)), filter_sql=filter_sql),
@@ -140,7 +149,8 @@ def nearest(
         k,
         metric,
         names,
-        dict(options or {}),
+        more,
+        fast_search,
         asked_column,
         kept,
     )
@@ -156,6 +166,36 @@ def nearest(
         if few is not None:
             return search.by_fragments(spark, few, _divided(table, few.num_rows, wanted), schema)
     return search.by_queries(queries, schema)
+
+
+def _with_arrays(queries: DataFrame, column: str, *, is_list: bool) -> DataFrame:
+    """The queries with vectors of Spark ML as arrays.
+
+    Raises
+    ------
+    pennon.SchemaMismatchError
+        The column has no vectors.
+    """
+    from pyspark.sql import functions
+    from pyspark.sql.types import ArrayType, ByteType, DoubleType, FloatType, IntegerType, LongType, ShortType
+
+    kind = queries.schema[column].dataType
+    if is_ml_vector(kind):
+        from pyspark.ml.functions import vector_to_array
+
+        vector = functions.col(quoted(column))
+        return queries.withColumn(column, functions.when(vector.isNotNull(), vector_to_array(vector)))
+    numbers = (ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType)
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    if is_list and isinstance(element, ArrayType):
+        element = element.elementType
+    if not isinstance(element, numbers):
+        more = ", or an array of such arrays" if is_list else ""
+        raise mismatch(
+            f"column '{column}' of the queries has the Spark type {kind.simpleString()}: expected an array of "
+            f"numbers, or a vector of Spark ML{more}"
+        )
+    return queries
 
 
 def _has_index(table: Any, search: Search) -> bool:
