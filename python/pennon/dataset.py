@@ -232,7 +232,7 @@ class LanceDataset(
         native = self._native
         where = (native.absolute_uri, native.version, native.storage_options)
         settings = (*native.commit_settings, native.uncommitted_columns)
-        return unpickled, (LanceDataset, self._default_scan_options, *where, *settings)
+        return unpickled, (type(self), self._default_scan_options, *where, *settings)
 
     def __copy__(self) -> LanceDataset:
         return self._like(self._native.copy())

@@ -138,6 +138,43 @@ def test_rows_of_a_source_do_not_name_files(tmp_path: Path, name: str, side: str
         assert table.count_rows() == 2
 
 
+def test_computed_values_do_not_name_files(tmp_path: Path) -> None:
+    (tmp_path / "far").write_bytes(b"0123456789")
+    far = (tmp_path / "far").as_uri()
+    data = rows("2.2", [0, 1, 2], [Blob.from_uri(far), b"old", None])
+    table = pennon.write_dataset(data, tmp_path / "t", allow_external_blob_outside_bases=True)
+    for value in (
+        f"named_struct('data', null, 'uri', '{far}')",
+        f"case when id = 5 then b else {{'uri': '{far}'}} end",
+    ):
+        with pytest.raises(pennon.InvalidInputError):
+            table.update({"b": value}, "id = 1")
+    assert table.version == 1
+    # What the rows have goes along.
+    table.update({"b": "b"})
+    table.update({"b": "case when id = 1 then null else b end"})
+    assert read(tmp_path / "t") == {0: b"0123456789", 1: None, 2: None}
+
+
+def test_null_blobs_of_a_source(tmp_path: Path) -> None:
+    """pyarrow has empty texts below their nulls."""
+    uri = tmp_path / "t"
+    create(uri, "2.2")
+    table = pennon.dataset(str(uri))
+    given = rows("2.2", [1, 9], [b"new", None]).append_column("x", pa.array(["y", "z"]))
+    table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(given)
+    change_rows(table, rows("2.2", [0], [None]).append_column("x", pa.array(["w"])))
+    assert sorted(read(uri).items()) == sorted({**dict(enumerate(VALUES)), 1: b"new", 9: None, 0: None}.items())
+    inner = pa.struct([blob_field("inner")])
+    nested = pa.table({"id": [1, 2]}).append_column(
+        pa.field("s", inner),
+        pa.StructArray.from_arrays([blob_array([b"x", None])], fields=list(inner), mask=pa.array([False, True])),
+    )
+    other = pennon.write_dataset(nested, str(tmp_path / "nested"), data_storage_version="2.2")
+    other.merge_insert("id").when_matched_update_all().execute(nested)
+    assert other.count_rows("s is null") == 1
+
+
 @VERSIONS
 def test_more_blobs_than_a_batch_has(tmp_path: Path, version: str) -> None:
     uri = str(tmp_path / "t")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pickle
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -321,6 +322,10 @@ def test_the_files_of_indices(tmp_path: Path) -> None:
     of_source = [row for row in rows(opened) if row["version"] == 8 and row["type"] == "index file"]
     of_clone = [row for row in rows(pennon.dataset(clone.uri)) if row["type"] == "index file"]
     assert of_clone == of_source
+    # What is missing is not passed over.
+    before = rows(opened)
+    shutil.rmtree(next((tmp_path / "t" / "_indices").iterdir()))
+    assert rows(opened) == before
 
 
 def test_automatic_cleanup_can_be_changed_on_a_removed_version(tmp_path: Path) -> None:

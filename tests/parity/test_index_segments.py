@@ -139,9 +139,9 @@ def test_what_cannot_be_merged(uri: str, stable: bool) -> None:
     def merged(*parts: Segment) -> Any:
         return table.merge_existing_index_segments([part.build(table) for part in parts])
 
-    with pytest.raises(pennon.InvalidInputError, match="has the metric cosine, expected l2 as segment"):
+    with pytest.raises(pennon.InvalidInputError, match="has the metric cosine, expected l2, that of segment"):
         merged(vectors_by("l2", [0]), vectors_by("cosine", [1]))
-    with pytest.raises(pennon.InvalidInputError, match="has the kind IVF_PQ, expected IVF_FLAT as segment"):
+    with pytest.raises(pennon.InvalidInputError, match="has the kind IVF_PQ, expected IVF_FLAT, that of segment"):
         merged(vectors_by("l2", [0]), codes([1], 2))
     with pytest.raises(pennon.UnsupportedError, match="4 sub-vectors of 8 bits, expected 2 sub-vectors of 8 bits"):
         merged(codes([0], 2), codes([1], 4))

@@ -22,6 +22,10 @@ from pennon import jobs
 from support.tables import numbers
 
 
+class OwnDataset(pennon.LanceDataset):
+    """What a program derives."""
+
+
 def total(table: pennon.LanceDataset) -> int:
     return sum(table.to_table()["id"].to_pylist())
 
@@ -36,6 +40,8 @@ def test_pickle(table: pennon.LanceDataset, uri: str) -> None:
     again = pickle.loads(pickle.dumps(old))
     assert (again.uri, again.version, again.count_rows()) == (uri, 1, 10)
     assert again.schema.names[-1] == "_rowid"
+    own = pickle.loads(pickle.dumps(OwnDataset(uri, 1)))
+    assert (type(own), own.count_rows()) == (OwnDataset, 10)
     part = pickle.loads(pickle.dumps(table.get_fragments()[1]))
     assert total_of_fragment(part) == 4 + 5 + 6 + 7
     assert pickle.loads(pickle.dumps(part.metadata)) == part.metadata

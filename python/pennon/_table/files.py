@@ -97,11 +97,10 @@ def _files_of(table: _native.Dataset, manifest: str | None, paths: set[str]) -> 
     for index in _native.describe_indices(table):
         for entry in (segment["entry"] for segment in index["segments"]):
             folder = f"_indices/{entry['uuid']}/"
-            if entry["base_id"] is None:
+            names = [folder + file["path"] for file in entry["files"] or ()]
+            if not names and entry["base_id"] is None:
                 # Older releases of pylance record no files.
                 names = sorted(path for path in paths if path.startswith(folder))
-            else:
-                names = [folder + file["path"] for file in entry["files"] or ()]
             for name in names:
                 yield *placed(entry["base_id"], "", name), "index file"
 

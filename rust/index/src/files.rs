@@ -37,7 +37,7 @@ pub trait PageCache: Sync {
     /// Keeps a page, if there is room.
     fn put(&self, page: u32, content: &Arc<BTreePage>);
 
-    /// Does work that many threads can share: on so many of them at most, or on this one alone.
+    /// Does work of which each thread takes the next part, on this thread and maybe on others: on `most` at most.
     fn on_threads(&self, _most: usize, work: &(dyn Fn() -> Result<()> + Sync)) -> Result<()> {
         work()
     }

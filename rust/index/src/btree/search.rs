@@ -27,7 +27,7 @@ use crate::value_test::ValueTest;
 
 /// Pages of a local file that are read at a time.
 const LOCAL_PAGES: usize = 16;
-/// So many times that for each thread, which takes a moment to start.
+/// Reads of [`LOCAL_PAGES`] that each thread has at least, since it takes a moment to start.
 const LEAST_PARTS: usize = 4;
 
 /// A B-tree index that was opened.
@@ -323,12 +323,14 @@ impl BTreeIndex {
         let (next, read) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(missing.len())));
         let work = || {
             while let Some(pages) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.read_pages(pages, &mut |page, content| {
+                let done = self.read_pages(pages, &mut |page, content| {
                     if let Some(number) = number(page) {
                         cache.put(number, &content);
                     }
                     read.lock().unwrap_or_else(PoisonError::into_inner).push((page, content));
-                })?;
+                });
+                // Nobody reads another part after an error.
+                done.inspect_err(|_| next.store(parts.len(), Ordering::Relaxed))?;
             }
             Ok(())
         };

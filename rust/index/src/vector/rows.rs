@@ -7,8 +7,7 @@ use pennon_core::Result;
 
 use super::Metric;
 use super::kernels::{self, Real};
-use super::matrix::narrowed;
-use super::matrix::{Values, elements_of};
+use super::matrix::{Values, elements_of, narrowed};
 
 /// The vectors that an index can hold: of finite elements, and of length 1 for the metric cosine.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Field as ArrowField;
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
-pub(crate) use source::without_addresses;
+pub(crate) use source::{check_computed, without_addresses};
 
 /// What blob columns read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -36,32 +36,51 @@ pub(super) fn without_sign(expr: Expr, simplifier: &ExprSimplifier) -> Result<Ex
             Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(sides.0, op, sides.1))))
         }
         Expr::InList(mut node) => {
+            node.expr = Box::new(plain(*node.expr));
             node.list = node.list.into_iter().map(plain).collect();
             Ok(Transformed::yes(Expr::InList(node)))
         }
         Expr::Between(mut node) => {
+            node.expr = Box::new(plain(*node.expr));
             (node.low, node.high) = (Box::new(plain(*node.low)), Box::new(plain(*node.high)));
             Ok(Transformed::yes(Expr::Between(node)))
+        }
+        Expr::Case(mut case) if case.expr.is_some() => {
+            case.expr = case.expr.map(|operand| Box::new(plain(*operand)));
+            for (when, _) in &mut case.when_then_expr {
+                **when = plain(std::mem::take(&mut **when));
+            }
+            Ok(Transformed::yes(Expr::Case(case)))
+        }
+        Expr::ScalarFunction(mut function) if function.name() == "nullif" => {
+            function.args = function.args.into_iter().map(plain).collect();
+            Ok(Transformed::yes(Expr::ScalarFunction(function)))
         }
         other => Ok(Transformed::no(other)),
     })
     .map(|t| t.data)
 }
 
-/// A zero without a sign, also one that is computed; anything else as it is.
+/// A zero without a sign; a constant that is computed as its value, anything else as it is.
 fn plain(expr: Expr, simplifier: &ExprSimplifier) -> Expr {
-    let zero = match expr {
-        Expr::Column(_) => None,
+    match expr {
+        Expr::Column(_) => expr,
         // As in lists, where simplification would take long.
         Expr::Cast(mut cast) if is_number(&cast.expr) => {
             cast.expr = Box::new(plain(*cast.expr, simplifier));
-            return Expr::Cast(cast);
+            Expr::Cast(cast)
         }
-        Expr::Literal(..) => zero_of(&expr),
-        ref computed if computed.any_column_refs() => None,
-        ref computed => simplifier.simplify(computed.clone()).ok().as_ref().and_then(zero_of),
-    };
-    zero.map_or(expr, |(_, zero)| literal(zero))
+        Expr::Literal(..) => match zero_of(&expr) {
+            Some((_, zero)) => literal(zero),
+            None => expr,
+        },
+        _ if expr.any_column_refs() => expr,
+        _ => match simplifier.simplify(expr.clone()) {
+            Ok(value @ Expr::Literal(..)) => plain(value, simplifier),
+            // Errors are those of the simplification of the whole.
+            _ => expr,
+        },
+    }
 }
 
 fn is_number(expr: &Expr) -> bool {
@@ -233,6 +252,11 @@ mod tests {
             ("f = 0", vec![0, 1]),
             ("f = 0 and f <> cast('-0' as double)", vec![]),
             ("f in (1.0, -(0.0)) and f = 0.0 * -1", vec![0, 1]),
+            ("0.0 * -1 in (0.0)", vec![0, 1, 2, 3, 4]),
+            ("-(0.0) not in (0.0)", vec![]),
+            ("-(0.0) between 0.0 and 1.0", vec![0, 1, 2, 3, 4]),
+            ("case -(0.0) when 0.0 then true else false end", vec![0, 1, 2, 3, 4]),
+            ("nullif(-(0.0), 0.0) is null", vec![0, 1, 2, 3, 4]),
             ("f > 0", vec![2, 3]),
             ("0 < f", vec![2, 3]),
             ("f >= 0", vec![0, 1, 2, 3]),

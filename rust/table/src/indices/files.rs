@@ -7,7 +7,7 @@ use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
 use pennon_index::{BTreePage, IndexFiles, PageCache};
 
-use crate::runtime::{concurrently, processors};
+use crate::runtime::{processors, shared};
 use crate::session::{EntryKind, Session};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
@@ -88,6 +88,6 @@ impl PageCache for SessionPages<'_> {
     }
 
     fn on_threads(&self, most: usize, work: &(dyn Fn() -> Result<()> + Sync)) -> Result<()> {
-        concurrently(processors().min(most), |_| work()).map(drop)
+        shared(processors().min(most), work)
     }
 }

@@ -52,6 +52,6 @@ pub(crate) use self::progress::{StepCounter, advance, blocking_counted};
 pub(crate) use self::turns::TURN_PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{
-    blocking, blocking_unless, concurrently, detach_blocking, each_concurrently, gather, guarded, spawn,
-    thread,
+    blocking, blocking_unless, concurrently, detach_blocking, each_concurrently, gather, guarded, shared,
+    spawn, thread,
 };

@@ -135,6 +135,27 @@ pub(crate) fn concurrently<T: Send>(
     })
 }
 
+/// Does work of which each thread takes the next part: on this thread, and on as many others as the system gives.
+///
+/// Errors: the first one. A panic goes on here.
+pub(crate) fn shared(threads: usize, work: &(dyn Fn() -> Result<()> + Sync)) -> Result<()> {
+    let (runtime, inherited) = (&Handle::try_current().ok(), &Inherited::take());
+    thread::scope(|scope| {
+        let other = |_| {
+            let share = move || {
+                let _runtime = runtime.as_ref().map(Handle::enter);
+                inherited.clone().run(work)
+            };
+            thread::Builder::new().spawn_scoped(scope, share).ok()
+        };
+        let others: Vec<_> = (1..threads).filter_map(other).collect();
+        let own = work();
+        let join =
+            |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        others.into_iter().map(join).fold(own, Result::and)
+    })
+}
+
 /// Does the same for each item, in order or on so many threads, this one included; see [`concurrently`].
 ///
 /// Errors: that of an item; what others do meanwhile is waited for.

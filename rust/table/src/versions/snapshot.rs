@@ -345,7 +345,7 @@ impl Snapshot {
         if !error.is_not_found() {
             return error;
         }
-        self.store.wait(self.lost(error)).unwrap_or_else(|error| error)
+        self.store.wait(self.lost(error.clone())).unwrap_or(error)
     }
 
     /// Store and path of a file, its base path taken into account (table format 11.4).

@@ -37,7 +37,7 @@ impl PartialOrd for FoundNode {
 /// Distances of nodes from a query, all at once: one after another each would wait for its memory.
 pub(in crate::vector) type FillDistances<'a> = dyn Fn(&[u32], &mut [f32]) -> Result<()> + 'a;
 
-/// Nodes that a search for so many rows holds, `ef` or by default half as many more.
+/// Candidates of a search for so many rows: `ef`, by default half as many more than the rows.
 pub(in crate::vector) fn candidates(rows: usize, ef: Option<usize>) -> usize {
     ef.unwrap_or(rows.saturating_add(rows / 2)).max(rows)
 }

@@ -18,8 +18,7 @@ use pennon_core::wire::vector_index::Tensor;
 use pennon_core::{Error, Result};
 
 use crate::vector::Metric;
-use crate::vector::matrix::narrowed;
-use crate::vector::matrix::{Matrix, Values};
+use crate::vector::matrix::{Matrix, Values, narrowed};
 use crate::vector::simd::{self, Kernel};
 
 /// The sub-vectors that codes stand for.

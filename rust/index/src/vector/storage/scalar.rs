@@ -6,8 +6,7 @@ use arrow_buffer::ScalarBuffer;
 
 use super::rabit::Products;
 use crate::vector::Metric;
-use crate::vector::matrix::Values;
-use crate::vector::matrix::narrowed;
+use crate::vector::matrix::{Values, narrowed};
 use crate::vector::query::{self, VectorRows, fill_distances};
 use crate::vector::simd;
 

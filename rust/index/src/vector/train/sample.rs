@@ -6,8 +6,7 @@
 use arrow_array::FixedSizeListArray;
 use pennon_core::{Error, Result};
 
-use super::super::matrix::narrowed;
-use super::super::matrix::{Matrix, Values};
+use super::super::matrix::{Matrix, Values, narrowed};
 use super::super::model::matrix;
 use super::super::random::Random;
 use super::super::rows::{UsableVectors, VectorsView};

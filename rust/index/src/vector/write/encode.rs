@@ -6,8 +6,7 @@ use arrow_schema::DataType;
 use half::f16;
 use pennon_core::{Error, Result};
 
-use crate::vector::matrix::Values;
-use crate::vector::matrix::narrowed;
+use crate::vector::matrix::{Values, narrowed};
 use crate::vector::rows::{UsableVectors, VectorsView};
 use crate::vector::storage::{ProductQuantizer, Quantizer};
 use crate::vector::train::assign::{Assignment, Centroids};

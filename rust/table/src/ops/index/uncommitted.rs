@@ -26,10 +26,10 @@ impl Dataset {
     /// replace those that it has of the same fragments, and the others are kept. They do not cover fragments in which
     /// values of the column were replaced since they were built.
     ///
-    /// Errors: `InvalidInput` for no segments, segments of another column or of a later version, fragments that two of
-    /// them cover, segments of several kinds or metrics, those that are kept among them, and an old segment of which only
-    /// some fragments are covered, or of another kind unless the new ones cover the whole version; `NotFound` for segments
-    /// whose files this table or branch does not have; `AlreadyExists` for a name of an index over another column;
+    /// Errors: `InvalidInput` for no segments, segments of another column or of a later version, and fragments that two of
+    /// them cover; if they and the segments that are kept are of several kinds or metrics; if they cover some fragments of an
+    /// old segment and not all; if they are of another kind than the index and do not cover the whole version. `NotFound` for
+    /// segments whose files this table or branch does not have; `AlreadyExists` for a name of an index over another column;
     /// `Conflict`.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_index_segments(
@@ -203,7 +203,7 @@ fn check_kinds<'a>(segments: impl IntoIterator<Item = &'a IndexMetadata>) -> Res
         let (kind, other) = *expected.get_or_insert((found, segment.uuid));
         if found != kind {
             return Err(Error::invalid_input(format!(
-                "segment {} has the kind {}, expected {} as segment {other}",
+                "segment {} has the kind {}, expected {}, that of segment {other}",
                 segment.uuid,
                 found.name(),
                 kind.name()
@@ -217,14 +217,14 @@ fn check_kinds<'a>(segments: impl IntoIterator<Item = &'a IndexMetadata>) -> Res
         let (kind, metric, other) = *of_vectors.get_or_insert((found, details.metric, segment.uuid));
         if found != kind {
             return Err(Error::invalid_input(format!(
-                "segment {} has the kind {found}, expected {kind} as segment {other}",
+                "segment {} has the kind {found}, expected {kind}, that of segment {other}",
                 segment.uuid
             )));
         }
         if details.metric != metric {
             let name = |number| Metric::numbered(number).map_or("unknown", Metric::name);
             return Err(Error::invalid_input(format!(
-                "segment {} has the metric {}, expected {} as segment {other}",
+                "segment {} has the metric {}, expected {}, that of segment {other}",
                 segment.uuid,
                 name(details.metric),
                 name(metric)
@@ -253,7 +253,7 @@ fn check_codes(segments: &[IndexMetadata]) -> Result<()> {
         if found != codes {
             let text = |(bits, codes)| format!("{codes} sub-vectors of {bits} bits");
             return Err(Error::unsupported(format!(
-                "segment {} has {}, expected {} as segment {other}: build one of them again, or commit them as they are",
+                "segment {} has {}, expected {}, that of segment {other}: build one of them again, or commit them as they are",
                 segment.uuid,
                 text(found),
                 text(codes)

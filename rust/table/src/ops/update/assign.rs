@@ -10,6 +10,7 @@ use pennon_core::schema::{Field, Schema, unknown_field};
 use pennon_core::{Error, Result};
 
 use super::given::Given;
+use crate::blobs;
 use crate::expr::Expression;
 use crate::json;
 use crate::scan;
@@ -129,6 +130,7 @@ impl Assignments {
         for (field, expression) in self.pairs() {
             let Some(expression) = expression else { continue };
             let mut array = expression.evaluate(input).map_err(|e| e.at(format!("column {}", field.name)))?;
+            blobs::check_computed(field, &array, input, &self.table)?;
             let arrow = Arc::new(field.to_arrow());
             if json::has_json(&arrow) {
                 array = json::stored_like(&arrow, &array)?;

@@ -191,7 +191,9 @@ impl NearestPlan {
     pub(super) async fn explain(&self) -> Result<String> {
         let search = self.search().await?;
         let by = match self.index_of(&search).await? {
-            None if self.is_without_index(search.metric).await? => "no rows: no index".to_owned(),
+            None if self.is_without_index(search.metric).await? => {
+                format!("no rows: no index by {}", search.metric)
+            }
             None => "by the distance of every vector".to_owned(),
             Some((index, covered)) => {
                 let request = self.request(&search, AllowedRows::default(), false);
