@@ -44,7 +44,8 @@ def open_table(options: ReadOptions) -> Any:
     import pennon
 
     storage_options = stored(options.storage_options)
-    uri, version = options.uri, options.version
+    uri: str = options.uri
+    version: Any = options.version
     if options.branch is not None:
         branch = pennon.dataset(uri, version=(options.branch, version), storage_options=storage_options)
         if options.timestamp is None:
