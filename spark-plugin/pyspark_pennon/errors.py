@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping
 
 _RAISED = re.compile(r"^pennon\.errors\.(\w+): (.+)$", re.MULTILINE)
 
@@ -75,3 +77,9 @@ def store_error(message: str) -> Exception:
     from pennon.errors import StoreError
 
     return StoreError(message)
+
+
+def suggestion(name: str, known: Mapping[str, str], cutoff: float = 0.6) -> str:
+    """The part of a message that says what a caller may have meant, or nothing; `known` has names by spelling."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
+    return f"did you mean '{known[near[0]]}'? " if near else ""

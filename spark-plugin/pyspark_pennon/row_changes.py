@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pyspark_pennon import wheel
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, suggestion
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import ReadOptions, session_storage_options
 from pyspark_pennon.reads.addressed_rows import blob_columns, with_blobs
@@ -144,8 +144,6 @@ def check_columns(
     target
         The table, where names may be spelled as Spark reads them; None where they must be the same.
     """
-    import difflib
-
     if not values:
         raise invalid("No column gets a value: expected a dict of columns and values")
     is_sensitive = target is None or is_case_sensitive(target.spark)
@@ -155,8 +153,7 @@ def check_columns(
         if target is not None:
             name = assigned_name(columns.names, str(key), target.alias, is_sensitive=is_sensitive)
         if name is None or name not in columns.names:
-            near = difflib.get_close_matches(str(key), columns.names, n=1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
+            hint = suggestion(str(key), {name: name for name in columns.names})
             raise invalid(f"There is no column '{key}'; {hint}The columns are {', '.join(columns.names)}")
         if name in checked:
             raise invalid(f"The column '{name}' gets two values: one of them by the name '{key}'")

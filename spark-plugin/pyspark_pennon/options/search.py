@@ -5,12 +5,11 @@ Names are checked on the driver: a task would name a method of the wheel that th
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark_pennon.errors import invalid, wrong_type
+from pyspark_pennon.errors import invalid, suggestion, wrong_type
 
 FAST_SEARCH = "fast_search"
 
@@ -37,8 +36,7 @@ def search_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
         if name in _ARGUMENTS:
             raise invalid(f"'{name}' is not among the options of nearest: give the argument {_ARGUMENTS[name]}=")
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
+            hint = suggestion(str(name), {option: option for option in known})
             raise invalid(f"Unknown option '{name}' of nearest; {hint}Options are: {', '.join(known)}")
     is_fast = options.get(FAST_SEARCH)
     if is_fast is not None and not isinstance(is_fast, bool):

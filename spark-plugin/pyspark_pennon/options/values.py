@@ -7,14 +7,13 @@ names the option at fault. Keys of storage options are in lower case, as Spark m
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, suggestion
 from pyspark_pennon.options.provider import PROVIDER, with_provider
 
 STORAGE_PREFIX = "storage."
@@ -113,8 +112,7 @@ def _unknown(
         STORAGE_PREFIX: f"{STORAGE_PREFIX}<key>",
         bare(PROVIDER_OPTION): PROVIDER_OPTION,
     }
-    near = difflib.get_close_matches(bare(name), sorted(candidates), n=1, cutoff=0.5)
-    hint = f"did you mean '{candidates[near[0]]}'? " if near else ""
+    hint = suggestion(bare(name), candidates, cutoff=0.5)
     listed = f"{_listed(known)}, storage.<key>"
     if names:
         listed += f"; those of a {other}: {_listed(names)}, storage.<key>"

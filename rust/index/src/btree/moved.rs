@@ -8,9 +8,8 @@ use pennon_core::file::FileVersion;
 use pennon_core::{Error, Result};
 use pennon_datafile::FileWriter;
 
-use super::options;
 use super::search::BTreeIndex;
-use super::{DATA_FILE, LOOKUP_FILE};
+use super::{DATA_FILE, LOOKUP_FILE, options};
 use crate::files::WrittenFile;
 
 impl BTreeIndex {
