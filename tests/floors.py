@@ -1,5 +1,7 @@
 """Draws the imports of `rust/table` and `python/pennon` and checks their floors: no file uses one above, no circle.
 
+Verbs of a table (`rust/table/src/ops`) use what they share, and no other verb except as `BETWEEN_VERBS` lists.
+
 The package for Spark has one floor, above both: its files form no circle, and use no private name of `pennon`. Nor
 do the files of any other crate form a circle.
 
@@ -15,6 +17,7 @@ are left out.
 import ast
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 RUST = Path(__file__).parents[1] / "rust"
@@ -22,6 +25,7 @@ RUST = Path(__file__).parents[1] / "rust"
 FLOORS = [
     "runtime",
     "batches",
+    "spill",
     "store",
     "session",
     "versions",
@@ -40,6 +44,18 @@ FLOORS = [
     "jobs",
     "lib",
 ]
+# What verbs share, by its file; and which verb uses which other one.
+SHARED_BY_VERBS = {"commit", "evolve", "field_trail", "with_columns"}
+BETWEEN_VERBS = {
+    ("commit", "config"),
+    ("compact", "index"),
+    ("config", "cleanup"),
+    ("repair", "index"),
+    ("repair", "restore_rows"),
+    ("repair", "verify"),
+    ("scrub", "verify"),
+    ("seal", "verify"),
+}
 # Encodings within encodings: the files of each decode what the other one holds.
 RECURSIVE = [
     ["array_encoding::decode::array", "array_encoding::decode::dictionary"],
@@ -192,6 +208,34 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
+def verb_arrows(source: Path, graph: dict[str, set[str]], crates: Path = RUST) -> set[tuple[str, str]]:
+    """Which verb of a table uses which other file or folder of `ops`: by a path, or by a method of `Dataset`.
+
+    Methods count whose name no other function of any crate has.
+    """
+
+    def verb(module: str) -> str:
+        parts = module.split("::")
+        return parts[1] if parts[0] == "ops" and len(parts) > 1 else ""
+
+    files = [p for p in source.rglob("*.rs") if not re.search(r"(^|_)tests?\.rs$", p.name)]
+    texts = {module_of(path, source): without_tests(path.read_text()) for path in files}
+    named = [name for path in crates.glob("*/src/**/*.rs") for name in re.findall(r"\bfn (\w+)", path.read_text())]
+    counts = Counter(named)
+    owners = {
+        name: verb(module)
+        for module, text in texts.items()
+        for block in re.findall(r"^impl Dataset \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+        for name in re.findall(r"\bfn (\w+)", block)
+        if counts[name] == 1
+    }
+    found = {(verb(module), verb(target)) for module, targets in graph.items() for target in targets}
+    for module, text in texts.items():
+        called = re.findall(r"(?:\.|\bSelf::)(\w+)\(", text)
+        found.update((verb(module), owners[name]) for name in called if name in owners)
+    return {(user, used) for user, used in found if user and used and user != used}
+
+
 def python_arrows(package: Path = PACKAGE) -> dict[str, set[str]]:
     """The files of a Python package, stubs included, and what each imports of it."""
     files = [path for path in package.rglob("*.py*") if path.suffix in (".py", ".pyi")]
@@ -284,6 +328,14 @@ def main() -> int:
             print(line)
         print(f"{folder}: {len(graph)} files, {sum(map(len, graph.values()))} arrows, {len(found)} faults")
         failed = failed or bool(found)
+    table = RUST / "table" / "src"
+    between = verb_arrows(table, rust_arrows(table))
+    for user, used in sorted(pair for pair in between - BETWEEN_VERBS if pair[1] not in SHARED_BY_VERBS):
+        print(f"rust/table/src/ops: {user} uses {used}, which is another verb")
+        failed = True
+    for user, used in sorted(BETWEEN_VERBS - between):
+        print(f"rust/table/src/ops: {user} does not use {used} any more: BETWEEN_VERBS lists it")
+        failed = True
     for source in sorted(RUST.glob("*/src")):
         if source.parent.name == "table":
             continue

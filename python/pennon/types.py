@@ -55,6 +55,7 @@ __all__ = [
     "Order",
     "ReaderLike",
     "Reference",
+    "RestoreResult",
     "RewriteMode",
     "TakeBy",
     "Time",
@@ -319,6 +320,21 @@ class DeleteResult(TypedDict):
     """
 
     num_deleted_rows: int
+
+
+class RestoreResult(TypedDict):
+    """What a [restore of rows][pennon.LanceDataset.restore_rows] did.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://restore-result", mode="overwrite")
+    >>> deleted = table.delete("a > 1")
+    >>> table.restore_rows([2], 1)["num_restored_rows"]
+    1
+    """
+
+    num_restored_rows: int
 
 
 class UpdateResult(TypedDict):

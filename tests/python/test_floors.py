@@ -79,6 +79,23 @@ def test_private_names_in_another_package(tmp_path: Path, text: str) -> None:
     assert found.startswith(f"{tmp_path.name}: table imports pennon._text")
 
 
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("self.commit_delete()", {("update", "delete")}),
+        ("crate::ops::delete::rows()", {("update", "delete")}),
+        ("", set()),
+    ],
+)
+def test_verbs_that_use_others(tmp_path: Path, body: str, found: set[tuple[str, str]]) -> None:
+    source = tmp_path / "table" / "src"
+    (source / "ops").mkdir(parents=True)
+    for verb, method, text in (("delete", "commit_delete", ""), ("update", "update_rows", body)):
+        text = f"impl Dataset {{\n    fn {method}(&self) {{\n        {text}\n    }}\n}}\n"
+        (source / "ops" / f"{verb}.rs").write_text(text)
+    assert floors.verb_arrows(source, floors.rust_arrows(source), tmp_path) == found
+
+
 def test_the_compiled_module_comes_before_its_stubs() -> None:
     found = importlib.util.find_spec("pennon._native")
     assert found is not None

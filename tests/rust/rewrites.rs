@@ -15,7 +15,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, Overwrite, Transaction};
 use pennon_core::{ErrorKind, FieldId, FragmentId, Version};
 use pennon_table::scan::{Projection, ScanOptions};
-use pennon_table::{ConflictRetries, Dataset, TransactionOptions, WriteMode, WriteOptions};
+use pennon_table::{ConflictRetries, Dataset, TransactionOptions, WriteMode, WriteOptions, WrittenFragments};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -207,7 +207,7 @@ async fn random_histories_survive() {
             let (last, full) = written.fragments.split_last().unwrap();
             assert!(full.iter().all(|f| f.physical_rows == rows) && last.physical_rows <= rows);
             with_columns += written.fragments.iter().filter(|f| has_lineage_columns(f)).count();
-            dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+            overwrite(&mut dataset, written).await;
             dataset.validate().await.unwrap();
             assert_eq!(read(&dataset).await, model, "seed {seed}, round {round}, rewritten");
             assert_eq!(dataset.manifest().next_row_id, next_row_id);
@@ -222,6 +222,14 @@ async fn random_histories_survive() {
         }
         assert_eq!(with_columns > 0, to_columns, "seed {seed}");
     }
+}
+
+/// Commits fragments as all that there is.
+async fn overwrite(dataset: &mut Dataset, written: WrittenFragments) {
+    let (uri, options) = (dataset.uri().to_owned(), TransactionOptions::default());
+    let written = (written, Metadata::new());
+    let done = Dataset::commit_new(&uri, written, WriteMode::Overwrite, None, Metadata::new(), options);
+    *dataset = done.await.unwrap();
 }
 
 async fn in_order(dataset: &Dataset) -> Vec<u64> {
@@ -279,7 +287,7 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
             .iter()
             .all(|f| encoded(&f.row_ids).unwrap() <= 12 && encoded(&f.created_at).unwrap() <= 16)
     );
-    dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+    overwrite(&mut dataset, written).await;
     assert_eq!(read(&dataset).await, model);
 
     // Cut by bytes: the lineage follows the rows that were written.
@@ -287,7 +295,7 @@ async fn rows_of_a_whole_table_come_out_as_ranges() {
     let all: Vec<FragmentId> = dataset.manifest().fragments.decode_all().map(|f| f.id).collect();
     let written = dataset.rewrite_fragments(&all, &small).await.unwrap();
     assert!(written.fragments.len() > 3, "{} files", written.fragments.len());
-    dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+    overwrite(&mut dataset, written).await;
     dataset.validate().await.unwrap();
     assert_eq!(read(&dataset).await, model);
     let nothing = dataset.rewrite_fragments(&[], &small).await.unwrap();
@@ -309,7 +317,7 @@ async fn tables_without_stable_ids_keep_the_order() {
             .iter()
             .all(|f| f.row_ids.is_none() && f.created_at.is_none() && f.last_updated_at.is_none())
     );
-    dataset.commit_overwrite(written, None, Metadata::new()).await.unwrap();
+    overwrite(&mut dataset, written).await;
     dataset.validate().await.unwrap();
     let scan = dataset.scan(&ScanOptions::default()).unwrap();
     let batches: Vec<RecordBatch> = scan.stream().try_collect().await.unwrap();

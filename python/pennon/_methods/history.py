@@ -14,10 +14,13 @@ from pennon._options import checked_number, required_reference
 from pennon._table.history import changes
 from pennon._table.references import naming_branch
 from pennon._table.row_numbers import id_list
+from pennon._table.rows import RETRY_TIMEOUT
 from pennon.delta import DatasetDelta
 
 if TYPE_CHECKING:
-    from pennon.types import ChangeColumns, ChangeImages, ChangeMode, Reference
+    from datetime import timedelta
+
+    from pennon.types import ChangeColumns, ChangeImages, ChangeMode, Reference, RestoreResult
 
 
 class HistoryMethods(TableMethods):
@@ -72,6 +75,9 @@ class HistoryMethods(TableMethods):
         columns_of: ChangeColumns = "end",
     ) -> pa.RecordBatchReader:
         """All changes of rows after one version, up to and including another.
+
+        The begin is excluded, and the two ends are compared by default; `LanceTable.changes` of the package for
+        Spark includes its begin and reports each version by default, as Delta does.
 
         Computed from the two versions alone, so there is nothing to enable beforehand and it works on tables
         written by pylance. Only what differs between the versions is read.
@@ -190,7 +196,14 @@ class HistoryMethods(TableMethods):
         """
         return pa.Table.from_batches([_native.history(self._native, checked_number("row_id", row_id))])
 
-    def restore_rows(self, row_ids: Sequence[int], version: Reference) -> int:
+    def restore_rows(
+        self,
+        row_ids: Sequence[int],
+        version: Reference,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
+    ) -> RestoreResult:
         """Bring back rows as an older version has them, under their ids, and move to the new version.
 
         Deleted rows exist again; existing rows get their older values. Both keep the versions that created them and
@@ -202,11 +215,15 @@ class HistoryMethods(TableMethods):
             Stable ids, in a list or an array; repeated ones count once.
         version
             The version that has the rows: a number, a tag, or a pair of branch and version.
+        conflict_retries
+            Retries on the newest version after other writers changed the same rows.
+        retry_timeout
+            No retry starts after this time.
 
         Returns
         -------
-        int
-            The number of rows restored.
+        dict
+            `num_restored_rows`.
 
         Raises
         ------
@@ -229,11 +246,12 @@ class HistoryMethods(TableMethods):
         >>> table.delete("a = 2")
         {'num_deleted_rows': 1}
         >>> table.restore_rows([1], 1)
-        1
+        {'num_restored_rows': 1}
         >>> table.to_table(with_row_id=True).to_pydict()
         {'a': [1, 2], '_rowid': [0, 1]}
         """
         ids, version = id_list(row_ids), required_reference("version", version)
+        retries = checked_number("conflict_retries", conflict_retries, most=2**32 - 1)
         with naming_branch(self._native, version):
-            rows, self._native = _native.restore_rows(self._native, ids, version)
-        return rows
+            rows, self._native = _native.restore_rows(self._native, ids, version, retries, retry_timeout)
+        return {"num_restored_rows": rows}

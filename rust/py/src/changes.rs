@@ -1,8 +1,10 @@
 //! What happened to rows: the change feed, histories, restored rows.
 
+use std::time::Duration;
+
 use pennon_core::manifest::Timestamp;
 use pennon_core::{RowId, Version};
-use pennon_table::{FeedOptions, FeedPart, FeedPoint};
+use pennon_table::{ConflictRetries, FeedOptions, FeedPart, FeedPoint};
 use pyo3::prelude::*;
 
 use crate::arrow::{batch_to_py, schema_to_py};
@@ -84,10 +86,13 @@ pub(crate) fn restore_rows(
     dataset: &Bound<'_, Dataset>,
     row_ids: Vec<u64>,
     version: Reference,
+    conflict_retries: u32,
+    retry_timeout: Duration,
 ) -> PyResult<(u64, Dataset)> {
     let mut dataset = dataset.get().get(py)?;
     let ids: Vec<RowId> = row_ids.into_iter().map(RowId).collect();
-    let rows = run(py, dataset.restore_rows(&ids, version.0))?;
+    let retries = ConflictRetries { count: conflict_retries, timeout: retry_timeout };
+    let rows = run(py, dataset.restore_rows(&ids, version.0, retries))?;
     Ok((rows, Dataset::wrap(dataset)))
 }
 

@@ -51,7 +51,7 @@ impl MergeRequest {
             on: self.on,
             when_matched: WhenMatched::parse(&self.when_matched, self.condition)?,
             insert: self.insert,
-            when_unmatched_target: WhenUnmatchedTarget::new(self.delete_unmatched, self.delete_condition),
+            when_unmatched_target: WhenUnmatchedTarget::new(self.delete_unmatched, self.delete_condition)?,
             write_mode: self.write_mode.parse()?,
         };
         let options = MergeOptions {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::FutureExt;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::lengths::to_u64;
 use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::manifest::{FragmentSummary, IndexMetadata, Manifest, Timestamp};
@@ -21,7 +22,7 @@ use crate::commit::{self, CommitStatus};
 use crate::json;
 use crate::refs::{self, Branches, RefLocation, Tags};
 use crate::runtime::gather;
-use crate::scan::{self, Blob, BlobHandling, Scan, ScanOptions, TakeOptions, TakeRows};
+use crate::scan::{self, Blob, BlobHandling, FragmentSlice, Scan, ScanOptions, TakeOptions, TakeRows};
 use crate::session::{CommitOptions, ConnectOptions, Session};
 use crate::store::{Durability, StorageOptions, Store, shown};
 use crate::versions::load::{self, Newest};
@@ -233,6 +234,20 @@ impl Dataset {
         let blobs = BlobHandling::Mixed;
         let options = ScanOptions { filter: Some(filter.into()), blobs, ..ScanOptions::default() };
         self.scan(&options)?.count().await
+    }
+
+    /// The rows of this version for which a predicate is true, of the whole table or of parts of it.
+    ///
+    /// Errors: `InvalidInput` or `NotFound` for the predicate, `InvalidInput` for parts that this version does not have.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn matching_rows(
+        &self,
+        predicate: &str,
+        slices: Option<Vec<FragmentSlice>>,
+    ) -> Result<RowsByFragment> {
+        let predicate = scan::table_predicate(self.snapshot(), predicate)?;
+        let found = scan::matches(Arc::clone(self.snapshot()), slices, predicate).await?;
+        Ok(found.into_iter().collect())
     }
 
     /// Index entries of this version, kept true though not used yet.

@@ -87,6 +87,7 @@ pub mod refs;
 pub mod runtime;
 pub mod scan;
 pub mod session;
+mod spill;
 pub mod store;
 pub mod versions;
 pub mod write;

@@ -130,6 +130,16 @@ impl Manifest {
         self.fragments.by_id(id)
     }
 
+    /// [`Self::fragment`]. Errors: `InvalidInput` naming the version if it has none with that id.
+    pub fn require_fragment(&self, id: crate::FragmentId) -> crate::Result<&Arc<Fragment>> {
+        self.fragment(id).ok_or_else(|| self.no_fragment(id))
+    }
+
+    /// What [`Self::require_fragment`] says, for who needs no more than a summary.
+    pub fn no_fragment(&self, id: crate::FragmentId) -> crate::Error {
+        crate::Error::invalid_input(format!("Fragment {id} is not in version {}", self.version))
+    }
+
     /// The id of the next new field: above all in the schema and in the data files (table format 3.1).
     pub fn next_field_id(&self) -> crate::FieldId {
         let in_files = self.fragments.summaries().map(|fragment| fragment.max_field_id);

@@ -9,7 +9,7 @@ use crate::manifest::Fragment;
 use crate::{FieldId, FragmentId};
 
 /// Changes, adds and deletes rows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Update {
     /// Fragments without a row left.
     pub removed_fragment_ids: Vec<FragmentId>,

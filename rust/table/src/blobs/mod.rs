@@ -55,6 +55,15 @@ impl FromStr for BlobHandling {
 }
 
 impl BlobHandling {
+    /// The text that parses as this; `None` for what has none.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Binary => Some("all_binary"),
+            Self::Descriptions => Some("blobs_descriptions"),
+            Self::Written | Self::Mixed => None,
+        }
+    }
+
     /// The fields of a table in the requested form.
     pub(crate) fn apply(self, schema: &Schema) -> Cow<'_, Schema> {
         if self == Self::Written || !schema.fields.iter().any(Field::has_blob_v2) {

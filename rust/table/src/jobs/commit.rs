@@ -60,7 +60,7 @@ impl JobPlan {
         options: TransactionOptions,
     ) -> Result<JobReport> {
         if let Work::Scan(_) = &self.work {
-            return Err(self.work.wrong_call("be committed"));
+            return Err(self.work.wrong_job_call("be committed"));
         }
         let results = self.one_of_each(results)?;
         if let Work::Overwrite(table) = &self.work {
@@ -122,7 +122,7 @@ impl JobPlan {
             }
             Work::Delete { predicate } => {
                 let rows = together(&results);
-                dataset.commit_delete(rows, predicate, Some(uuid), properties).await?.num_deleted_rows
+                dataset.commit_delete(rows, predicate, Some(uuid), properties).await?
             }
             Work::Update { assignments, .. } => {
                 let rows = together(&results);
@@ -173,7 +173,7 @@ impl JobPlan {
                 num_rows
             }
             Work::Scan(_) | Work::Overwrite(_) | Work::Verify => {
-                return Err(self.work.wrong_call("be committed"));
+                return Err(self.work.wrong_job_call("be committed"));
             }
         };
         Ok((num_rows, merged))
@@ -222,7 +222,7 @@ impl JobPlan {
             Work::AddColumns(_) | Work::UpdateColumns(_) => true,
         };
         if !is_renewable {
-            return Err(self.work.wrong_call("be planned again: commit it again, or plan a new one"));
+            return Err(self.work.wrong_job_call("be planned again: commit it again, or plan a new one"));
         }
         if let Some(key) = self.work.address_key(read) {
             return Err(Error::invalid_input(format!(

@@ -223,7 +223,7 @@ impl Dataset {
     pub async fn plan_scan_job(&self, work: Arc<ScanWork>, division: Division) -> Result<JobPlan> {
         let plan = self.plan_job(Work::Scan(Arc::clone(&work)), division)?;
         let Some(filter) = &work.filter else { return Ok(plan) };
-        let predicate = scan::predicate(self.snapshot(), filter, work.options(None)?.blobs)?;
+        let predicate = scan::predicate(self.snapshot(), filter, work.options(None).blobs)?;
         let Some(spans) = scan::spans(self.snapshot(), predicate).await? else { return Ok(plan) };
         let fragments = self.manifest().fragments.summaries();
         let parts =

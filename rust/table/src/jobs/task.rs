@@ -26,10 +26,10 @@ impl Task {
     pub fn scan_options(&self, dataset: &Dataset) -> Result<ScanOptions> {
         self.pin.pinned(dataset)?;
         match &self.work {
-            Work::Scan(scan) => scan.options(Some(self.slices.clone())),
+            Work::Scan(scan) => Ok(scan.options(Some(self.slices.clone()))),
             Work::ChangeRows(work) => match &work.scan {
                 Some(scan) => {
-                    let options = scan.options(Some(self.slices.clone()))?;
+                    let options = scan.options(Some(self.slices.clone()));
                     Ok(ScanOptions { with_row_address: true, ..options })
                 }
                 None => Err(self.work.wrong_call("read rows for you: the job was planned without a scan")),
@@ -170,10 +170,7 @@ impl Task {
     }
 
     fn fragments(&self, dataset: &Dataset) -> Result<Vec<Arc<Fragment>>> {
-        let missing =
-            |id| Error::invalid_input(format!("Fragment {id} is not in version {}", dataset.version()));
-        let find = |id| dataset.manifest().fragment(id).cloned().ok_or_else(|| missing(id));
-        self.fragment_ids().into_iter().map(find).collect()
+        self.fragment_ids().into_iter().map(|id| dataset.manifest().require_fragment(id).cloned()).collect()
     }
 
     /// Errors: `InvalidInput` for changes of rows in fragments that the task does not read, where tasks read some.

@@ -138,7 +138,7 @@ impl JoinWork {
     fn check(&self, dataset: &Dataset) -> Result<()> {
         let key =
             ScanWork { columns: Some(Projection::Names(vec![self.left_on.clone()])), ..ScanWork::default() };
-        dataset.scan(&key.options(None)?)?;
+        dataset.scan(&key.options(None))?;
         if self.source.column_with_name(&self.right_on).is_none() || self.source.fields().len() < 2 {
             return Err(Error::invalid_input(format!(
                 "The data must have the key column {} and others; found {}",
@@ -183,23 +183,23 @@ pub struct ScanWork {
     pub with_row_id: bool,
     /// Adds `_rowaddr` at the end.
     pub with_row_address: bool,
-    /// What blob columns read as, by its name; without one as [`BlobHandling::Mixed`].
-    pub blob_handling: Option<String>,
+    /// What blob columns read as; without it as [`BlobHandling::Mixed`].
+    pub blob_handling: Option<BlobHandling>,
 }
 
 impl ScanWork {
-    pub(super) fn options(&self, slices: Option<Vec<FragmentSlice>>) -> Result<ScanOptions> {
-        Ok(ScanOptions {
+    pub(super) fn options(&self, slices: Option<Vec<FragmentSlice>>) -> ScanOptions {
+        ScanOptions {
             columns: self.columns.clone(),
             filter: self.filter.clone().map(Filter::Sql),
             batch_size: self.batch_size,
             batch_bytes: self.batch_bytes,
             with_row_id: self.with_row_id,
             with_row_address: self.with_row_address,
-            blobs: self.blob_handling.as_deref().map_or(Ok(BlobHandling::Mixed), str::parse)?,
+            blobs: self.blob_handling.unwrap_or(BlobHandling::Mixed),
             fragments: slices,
             ..ScanOptions::default()
-        })
+        }
     }
 }
 
@@ -246,7 +246,7 @@ impl Work {
     /// Errors: `InvalidInput` or `NotFound` for what is wrong with it, without reading a row.
     pub(super) fn check(&self, dataset: &Dataset) -> Result<()> {
         match self {
-            Self::Scan(scan) => dataset.scan(&scan.options(None)?).map(drop),
+            Self::Scan(scan) => dataset.scan(&scan.options(None)).map(drop),
             Self::Append | Self::Overwrite(_) => Ok(()),
             Self::Delete { predicate } => scan::table_predicate(dataset.snapshot(), predicate).map(drop),
             Self::Update { assignments, predicate } => {
@@ -257,7 +257,7 @@ impl Work {
             Self::Merge(merge) => check_merge(dataset.snapshot(), &merge.clauses, &merge.source),
             Self::ChangeRows(work) => {
                 if let Some(scan) = &work.scan {
-                    dataset.scan(&scan.options(None)?)?;
+                    dataset.scan(&scan.options(None))?;
                 }
                 check_changes(dataset.snapshot(), &work.columns())
             }
@@ -303,6 +303,10 @@ impl Work {
         };
         let is_address = key == "_rowaddr" || (key == "_rowid" && !dataset.manifest().has_stable_row_ids());
         is_address.then_some(key)
+    }
+
+    pub(super) fn wrong_job_call(&self, call: &str) -> Error {
+        Error::invalid_input(format!("A job of kind {} cannot {call}", self.name()))
     }
 
     pub(super) fn wrong_call(&self, call: &str) -> Error {

@@ -1,7 +1,5 @@
 //! Base paths: more roots that data files may be written to (table format 2.6 and 11.4).
 
-use std::sync::Arc;
-
 use pennon_core::manifest::BasePath;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, UpdateBases};
@@ -10,7 +8,6 @@ use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::write::placement;
-use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Registers base paths and moves to the version that has them. Id 0 means that the commit gives one.
@@ -24,12 +21,6 @@ impl Dataset {
         let next = max.checked_add(1).ok_or_else(|| Error::unsupported("all base ids are used up"))?;
         let new_bases = placement::prepare(bases, &self.snapshot().store, next)?;
         let operation = Operation::UpdateBases(UpdateBases { new_bases });
-        let transaction = staged::transaction(self.version(), None, properties, operation);
-        let base = Arc::clone(self.snapshot());
-        let snapshot = super::publish(base, StagedChange::from(transaction), self.commit_options())
-            .await
-            .into_result()?;
-        self.move_to(snapshot);
-        Ok(())
+        self.commit_operation(operation, None, properties).await
     }
 }

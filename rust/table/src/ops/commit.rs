@@ -1,11 +1,14 @@
-//! Commits of work that was done elsewhere: a transaction, or the fragments that workers wrote.
+//! Commits of what is decided already: a transaction, fragments that workers wrote, rows that go or move. What several
+//! verbs end with is here, too.
 
 use std::sync::Arc;
 
+use pennon_core::conflict::rebase::RowsByFragment;
+use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
-use pennon_core::transaction::{Append, Operation, Transaction};
-use pennon_core::{Error, Result, Version};
+use pennon_core::transaction::{Append, Delete, Operation, Transaction};
+use pennon_core::{Error, FragmentId, Result, Version};
 use tracing::instrument;
 
 use crate::commit::{self, CommitOutcome};
@@ -13,7 +16,10 @@ use crate::dataset::Dataset;
 use crate::ops::config;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::store::shown;
+use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, resolve};
+use crate::write::deletions::{self, MergedDeletions};
+use crate::write::moved::{self, WrittenMoves};
 use crate::write::staged::{self, StagedChange};
 use crate::write::{WriteMode, WrittenFragments};
 
@@ -47,7 +53,7 @@ impl Dataset {
     /// owns are removed if, and only if, it is not.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn commit_staged(&mut self, change: StagedChange) -> CommitOutcome {
-        let outcome = super::publish(Arc::clone(self.snapshot()), change, self.commit_options()).await;
+        let outcome = self.publish(change).await;
         if let CommitOutcome::Committed(snapshot, _) = &outcome {
             self.move_to(Arc::clone(snapshot));
         }
@@ -143,18 +149,6 @@ impl Dataset {
         self.commit_operation(Operation::Append(Append { fragments }), uuid, properties).await
     }
 
-    /// Commits fragments from [`Self::write_new_fragments`] as an overwrite of this version, and moves to the new one.
-    /// Idempotent by uuid.
-    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn commit_overwrite(
-        &mut self,
-        written: WrittenFragments,
-        uuid: Option<String>,
-        properties: Metadata,
-    ) -> Result<()> {
-        self.commit_operation(written.overwrite(Metadata::new()), uuid, properties).await
-    }
-
     /// Commits fragments from [`Self::write_new_fragments`] as a new table, or in mode overwrite as the next version
     /// of one that exists, with entries of the table config. Idempotent by uuid.
     ///
@@ -202,18 +196,97 @@ impl Dataset {
         Ok(Self::at(snapshot, params.commit))
     }
 
-    async fn commit_operation(
+    /// Commits an operation on this version and moves to the new one. Its files stay whatever becomes of the commit.
+    /// Idempotent by uuid.
+    pub(super) async fn commit_operation(
         &mut self,
         operation: Operation,
         uuid: Option<String>,
         properties: Metadata,
     ) -> Result<()> {
         let transaction = staged::transaction(self.version(), uuid, properties, operation);
-        let base = Arc::clone(self.snapshot());
-        let change = StagedChange::from(transaction);
-        let snapshot = super::publish(base, change, self.commit_options()).await.into_result()?;
+        self.commit_change(StagedChange::from(transaction)).await
+    }
+
+    /// Commits the deletion of rows that were found at this version, and moves to the new version: how many rows that is.
+    /// `predicate` is what the history shows.
+    ///
+    /// Doing it again with the same uuid gives the version the first commit made. Rows that are deleted already at
+    /// this version are not counted. Errors: `InvalidInput` for rows that cannot be there, retryable `Conflict` if
+    /// somebody changed the same rows since this version: find the rows again then.
+    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
+    pub async fn commit_delete(
+        &mut self,
+        rows: RowsByFragment,
+        predicate: &str,
+        uuid: Option<String>,
+        properties: Metadata,
+    ) -> Result<u64> {
+        let (snapshot, num_deleted_rows) = self.publish_deletion(rows, predicate, uuid, properties).await?;
+        self.move_to(snapshot);
+        Ok(num_deleted_rows)
+    }
+
+    /// [`Self::commit_delete`], where this handle stays where it is: merges rows with the vectors of this version and
+    /// writes deletion files.
+    pub(super) async fn publish_deletion(
+        &self,
+        rows: RowsByFragment,
+        predicate: &str,
+        uuid: Option<String>,
+        properties: Metadata,
+    ) -> Result<(Arc<Snapshot>, u64)> {
+        let MergedDeletions { affected, vectors, removed } = deletions::merge(self.snapshot(), rows).await?;
+        let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
+        let written = deletions::write_later(self.snapshot(), vectors, None, self.durability()).await?;
+        let (updated_fragments, uploads) = written;
+        let predicate = predicate.to_owned();
+        let delete = Delete { updated_fragments, deleted_fragment_ids: removed, predicate };
+        let change = self.deletion(delete, uuid, properties)?;
+        let change = StagedChange { affected: Some(affected), uploads, ..change };
+        Ok((self.publish(change).await.into_result()?, num_deleted_rows))
+    }
+
+    /// Commits the removal of fragments with all their rows; this handle stays where it is.
+    pub(super) async fn publish_removal(
+        &self,
+        deleted_fragment_ids: Vec<FragmentId>,
+        predicate: &str,
+        properties: Metadata,
+    ) -> Result<Arc<Snapshot>> {
+        let predicate = predicate.to_owned();
+        let delete = Delete { updated_fragments: Vec::new(), deleted_fragment_ids, predicate };
+        self.publish(self.deletion(delete, None, properties)?).await.into_result()
+    }
+
+    fn deletion(&self, delete: Delete, uuid: Option<String>, properties: Metadata) -> Result<StagedChange> {
+        let transaction = staged::transaction(self.version(), uuid, properties, Operation::Delete(delete));
+        StagedChange::staged(self.snapshot(), transaction)
+    }
+
+    /// Commits rows that go on in fragments that others wrote, and rows that go, and moves to the new version. The
+    /// fragments stay whatever becomes of the commit. Idempotent by uuid.
+    pub(super) async fn commit_moves(
+        &mut self,
+        moves: WrittenMoves,
+        uuid: String,
+        properties: Metadata,
+    ) -> Result<()> {
+        let staged = moved::stage(self.snapshot(), moves, self.durability()).await?;
+        let change = staged.change_without_new(self.snapshot(), uuid, properties)?;
+        self.commit_change(change).await
+    }
+
+    /// Commits a change of this version and moves to the one that has it.
+    pub(super) async fn commit_change(&mut self, change: StagedChange) -> Result<()> {
+        let snapshot = self.publish(change).await.into_result()?;
         self.move_to(snapshot);
         Ok(())
+    }
+
+    /// Commits a change of this version, with the options of this handle, which stays where it is.
+    pub(super) async fn publish(&self, change: StagedChange) -> CommitOutcome {
+        super::publish(Arc::clone(self.snapshot()), change, self.commit_options()).await
     }
 }
 

@@ -13,7 +13,6 @@ use tracing::instrument;
 
 use super::cleanup::check_setting;
 use crate::dataset::Dataset;
-use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Changes the table config by a new commit and moves to it. Errors: `InvalidInput` for a setting that cannot be
@@ -54,14 +53,7 @@ impl Dataset {
 
     async fn change_metadata(&mut self, update: UpdateConfig) -> Result<()> {
         check(&update)?;
-        let operation = Operation::UpdateConfig(update);
-        let transaction = staged::transaction(self.version(), None, Metadata::new(), operation);
-        let base = Arc::clone(self.snapshot());
-        let snapshot = super::publish(base, StagedChange::from(transaction), self.commit_options())
-            .await
-            .into_result()?;
-        self.move_to(snapshot);
-        Ok(())
+        self.commit_operation(Operation::UpdateConfig(update), None, Metadata::new()).await
     }
 }
 

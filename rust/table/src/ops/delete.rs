@@ -10,17 +10,14 @@ use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
-use pennon_core::transaction::{Delete, Operation};
 use pennon_core::{FragmentId, Result};
 use tracing::instrument;
 
 use super::{ConflictRetries, FindRows};
 use crate::dataset::Dataset;
-use crate::scan::{self, FragmentSlice};
-use crate::store::Uploads;
+use crate::scan;
 use crate::versions::snapshot::Snapshot;
-use crate::write::deletions::{self, MergedDeletions};
-use crate::write::staged::{self, StagedChange};
+use crate::write::deletions;
 
 /// What a delete did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,37 +47,6 @@ impl Dataset {
         Ok(())
     }
 
-    /// The rows of this version for which a predicate is true, of the whole table or of parts of it. Errors: those of
-    /// [`Self::delete`] for the predicate, `InvalidInput` for parts that this version does not have.
-    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn matching_rows(
-        &self,
-        predicate: &str,
-        slices: Option<Vec<FragmentSlice>>,
-    ) -> Result<RowsByFragment> {
-        let predicate = scan::table_predicate(self.snapshot(), predicate)?;
-        let found = scan::matches(Arc::clone(self.snapshot()), slices, predicate).await?;
-        Ok(found.into_iter().collect())
-    }
-
-    /// Commits the deletion of rows that were found at this version, and moves to the new version.
-    ///
-    /// Doing it again with the same uuid gives the version the first commit made. Rows that are deleted already at
-    /// this version are not counted. Errors: `InvalidInput` for rows that cannot be there, retryable `Conflict` if
-    /// somebody changed the same rows since this version: find the rows again then.
-    #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn commit_delete(
-        &mut self,
-        rows: RowsByFragment,
-        predicate: &str,
-        uuid: Option<String>,
-        properties: Metadata,
-    ) -> Result<DeleteResult> {
-        let (snapshot, result) = self.commit_rows(rows, predicate, uuid, properties).await?;
-        self.move_to(snapshot);
-        Ok(result)
-    }
-
     /// Deletes the rows that are found in some other way, and moves to the new version; `predicate` is the text that the
     /// history shows.
     ///
@@ -95,7 +61,7 @@ impl Dataset {
     ) -> Result<DeleteResult> {
         let attempt = |base: Self| async move {
             let rows = deletions::by_fragment(find(base.clone()).await?);
-            base.commit_rows(rows, predicate, None, Metadata::new()).await
+            base.delete_rows(rows, predicate).await
         };
         self.retry(retries, attempt).await
     }
@@ -106,34 +72,20 @@ impl Dataset {
             let manifest = self.manifest();
             let deleted_fragment_ids = manifest.fragments.ids().collect();
             let result = DeleteResult { num_deleted_rows: manifest.live_rows() };
-            let delete = Delete {
-                updated_fragments: Vec::new(),
-                deleted_fragment_ids,
-                predicate: predicate.to_owned(),
-            };
-            let commit = self.commit_vectors(delete, None, None, Metadata::new(), Uploads::default());
-            return Ok((commit.await?, result));
+            let removal = self.publish_removal(deleted_fragment_ids, predicate, Metadata::new());
+            return Ok((removal.await?, result));
         }
         let matching = scan::matches(Arc::clone(self.snapshot()), None, rows).await?;
-        self.commit_rows(matching.into_iter().collect(), predicate, None, Metadata::new()).await
+        self.delete_rows(matching.into_iter().collect(), predicate).await
     }
 
-    /// Merges rows with the vectors of this version, writes deletion files and commits.
-    async fn commit_rows(
+    async fn delete_rows(
         &self,
-        affected: RowsByFragment,
+        rows: RowsByFragment,
         predicate: &str,
-        uuid: Option<String>,
-        properties: Metadata,
     ) -> Result<(Arc<Snapshot>, DeleteResult)> {
-        let MergedDeletions { affected, vectors, removed } =
-            deletions::merge(self.snapshot(), affected).await?;
-        let num_deleted_rows = affected.values().map(DeletionVector::len).sum();
-        let written = deletions::write_later(self.snapshot(), vectors, None, self.durability()).await?;
-        let (updated_fragments, uploads) = written;
-        let predicate = predicate.to_owned();
-        let delete = Delete { updated_fragments, deleted_fragment_ids: removed, predicate };
-        let snapshot = self.commit_vectors(delete, Some(affected), uuid, properties, uploads).await?;
+        let deleted = self.publish_deletion(rows, predicate, None, Metadata::new()).await?;
+        let (snapshot, num_deleted_rows) = deleted;
         Ok((snapshot, DeleteResult { num_deleted_rows }))
     }
 
@@ -147,16 +99,16 @@ impl Dataset {
             Some(_) => self.matching_rows(predicate, Some(vec![id.into()])).await?.into_values().next(),
             None => None,
         };
-        self.delete_vector(id, rows.unwrap_or_default()).await
+        self.delete_rows_of(id, rows.unwrap_or_default()).await
     }
 
     /// As [`Self::delete_in_fragment`], for rows by their offsets in the fragment.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn delete_offsets(&self, id: FragmentId, offsets: &[u32]) -> Result<Option<Fragment>> {
-        self.delete_vector(id, offsets.iter().copied().collect()).await
+        self.delete_rows_of(id, offsets.iter().copied().collect()).await
     }
 
-    async fn delete_vector(&self, id: FragmentId, rows: DeletionVector) -> Result<Option<Fragment>> {
+    async fn delete_rows_of(&self, id: FragmentId, rows: DeletionVector) -> Result<Option<Fragment>> {
         let merged = deletions::merge(self.snapshot(), RowsByFragment::from([(id, rows)])).await?;
         if !merged.removed.is_empty() {
             return Ok(None);
@@ -164,20 +116,5 @@ impl Dataset {
         let written = deletions::write(self.snapshot(), merged.vectors, None, self.durability()).await?;
         let unchanged = || self.manifest().fragment(id).map(|fragment| fragment.as_ref().clone());
         Ok(written.into_iter().next().or_else(unchanged))
-    }
-
-    pub(super) async fn commit_vectors(
-        &self,
-        delete: Delete,
-        affected: Option<RowsByFragment>,
-        uuid: Option<String>,
-        properties: Metadata,
-        uploads: Uploads,
-    ) -> Result<Arc<Snapshot>> {
-        let operation = Operation::Delete(delete);
-        let transaction = staged::transaction(self.version(), uuid, properties, operation);
-        let base = Arc::clone(self.snapshot());
-        let change = StagedChange { affected, uploads, ..StagedChange::staged(&base, transaction)? };
-        super::publish(base, change, self.commit_options()).await.into_result()
     }
 }

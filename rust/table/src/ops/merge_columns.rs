@@ -11,10 +11,9 @@ use tracing::instrument;
 
 use crate::dataset::Dataset;
 use crate::json;
-use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
 use crate::write::BatchReader;
 use crate::write::columns::{self, ColumnFiles};
-use crate::write::lookup::KeyedData;
+use crate::write::lookup::{KeyedData, scan_keys};
 
 impl Dataset {
     /// Adds the columns of other data to the rows that have the same key, null to the others, and moves to the new
@@ -42,10 +41,8 @@ impl Dataset {
         left_on: &str,
         right_on: &str,
     ) -> Result<(Fragment, Schema)> {
-        let fragment = self.manifest().fragment(id).cloned().ok_or_else(|| {
-            Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
-        })?;
-        let (written, schema) = self.join_columns(vec![fragment], data, left_on, right_on).await?;
+        let fragments = vec![Arc::clone(self.manifest().require_fragment(id)?)];
+        let (written, schema) = self.join_columns(fragments, data, left_on, right_on).await?;
         let written = written.into_iter().next().ok_or_else(|| Error::internal("no fragment was written"))?;
         Ok((written, schema))
     }
@@ -58,16 +55,11 @@ impl Dataset {
         left_on: &str,
         right_on: &str,
     ) -> Result<(Vec<Fragment>, Schema)> {
-        let options = ScanOptions {
-            columns: Some(Projection::Names(vec![left_on.to_owned()])),
-            fragments: Some(fragments.iter().map(|f| f.id.into()).collect()),
-            json: JsonHandling::Stored,
-            ..ScanOptions::default()
-        };
         let missing = |side: &str, name: &str| {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side dataset"))
         };
-        let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
+        let ids = fragments.iter().map(|fragment| fragment.id);
+        let scan = scan_keys(self.snapshot(), ids, left_on, false, || missing("left", left_on))?;
         let left = scan.schema().field(0).data_type();
         let right = KeyedData::new(json::stored(data), right_on, left, || missing("right", right_on))?;
         let new = &right.schema;

@@ -1,7 +1,7 @@
 //! What can be done to a table: one file per verb.
 //!
 //! Each file adds its methods to [`Dataset`]. An operation reads one snapshot, decides, writes new
-//! files and hands a transaction to [`crate::commit`]. The few that use parts of another are listed in `ARCHITECTURE.md`.
+//! files and hands a transaction to [`crate::commit`]. What several verbs share, and the few that use another one, is listed in `ARCHITECTURE.md`.
 
 mod add_columns;
 mod alter;
@@ -17,6 +17,7 @@ mod describe;
 mod drop_columns;
 mod drop_table;
 mod evolve;
+mod field_trail;
 mod history;
 pub mod index;
 mod merge_columns;
@@ -25,11 +26,9 @@ mod migrate;
 pub mod repair;
 mod restore;
 mod restore_rows;
-mod reused;
 mod rewrite;
 pub mod scrub;
 pub mod seal;
-mod spill;
 pub mod update;
 pub mod verify;
 mod with_columns;

@@ -8,7 +8,7 @@ use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId, Version};
 use tracing::instrument;
 
-use super::reused::FieldTrail;
+use super::field_trail::FieldTrail;
 use super::{ConflictRetries, RESTORED_ROWS};
 use crate::dataset::Dataset;
 use crate::scan;
@@ -30,7 +30,12 @@ impl Dataset {
     /// `Unsupported` for columns that had another type, or whose field id a column of another name had that may be
     /// another one. The table is as before then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
-    pub async fn restore_rows(&mut self, ids: &[RowId], version: VersionRef) -> Result<u64> {
+    pub async fn restore_rows(
+        &mut self,
+        ids: &[RowId],
+        version: VersionRef,
+        retries: ConflictRetries,
+    ) -> Result<u64> {
         let old = self.find(version).await?;
         let mut base = self.clone();
         if old.version() > base.version() {
@@ -41,7 +46,7 @@ impl Dataset {
             let old = Arc::clone(&old);
             async move { base.restore_rows_once(ids, &old).await }
         };
-        let (snapshot, rows) = super::retrying(&base, ConflictRetries::default(), attempt).await?;
+        let (snapshot, rows) = super::retrying(&base, retries, attempt).await?;
         self.move_to(snapshot);
         Ok(rows)
     }
@@ -134,7 +139,7 @@ impl Dataset {
         let staged = moved::write_from(now, Some(old), moves, &params).await?;
         let properties = Metadata::from([(RESTORED_ROWS.to_owned(), old.version().to_string())]);
         let change = staged.change(now, properties)?;
-        let snapshot = super::publish(Arc::clone(now), change, self.commit_options()).await.into_result()?;
+        let snapshot = self.publish(change).await.into_result()?;
         Ok((snapshot, u64::try_from(ids.len()).unwrap_or(u64::MAX)))
     }
 }

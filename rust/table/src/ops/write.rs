@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pennon_core::file::FileVersion;
-use pennon_core::manifest::BasePath;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Append, Operation, Transaction};
 use pennon_core::{Error, ErrorKind, Result, Version};
@@ -102,14 +101,7 @@ impl Dataset {
         match resolve::newest(&store, &session, None).await {
             Ok(snapshot) => Self::at(snapshot, params.commit.clone()).insert_uncommitted(data, params).await,
             Err(error) if error.is_not_found() => {
-                let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
-                let bases = placement::prepare(&params.initial_bases, &store, 1)?;
-                let placement = Placement::new(&store, &session, &bases, &params.target)?;
-                let written = new_fragments(placement.clone(), version, data, &params).await?;
-                let written = written.arrived(&placement).await?;
-                let mut transaction = written.transaction(Version(0), &params);
-                set_up(&mut transaction, bases);
-                Ok(transaction)
+                Ok(first_version(&store, &session, data, &params).await?.transaction)
             }
             Err(error) => Err(error),
         }
@@ -148,9 +140,11 @@ impl Dataset {
             return Err(Error::unsupported("Workers write the files of a new table below its own root only"));
         }
         let (store, _) = params.connect.open(uri)?;
-        let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
         let placement = Placement::own(store);
-        new_fragments(placement.clone(), version, data, params).await?.arrived(&placement).await
+        new_fragments(placement.clone(), version_of_new_table(params), data, params)
+            .await?
+            .arrived(&placement)
+            .await
     }
 }
 
@@ -179,20 +173,42 @@ async fn new_fragments(
     fragments::write(placement, &schema, version, data, params).await
 }
 
+/// The files of a table that does not exist, and what creates it.
+struct FirstVersion {
+    placement: Placement,
+    written: WrittenFragments,
+    transaction: Transaction,
+}
+
+async fn first_version(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    data: BatchReader,
+    params: &WriteOptions,
+) -> Result<FirstVersion> {
+    let bases = placement::prepare(&params.initial_bases, store, 1)?;
+    let placement = Placement::new(store, session, &bases, &params.target)?;
+    let written = new_fragments(placement.clone(), version_of_new_table(params), data, params).await?;
+    let written = written.arrived(&placement).await?;
+    let mut transaction = written.transaction(Version(0), params);
+    if let Operation::Overwrite(overwrite) = &mut transaction.operation {
+        overwrite.initial_bases = bases;
+    }
+    Ok(FirstVersion { placement, written, transaction })
+}
+
+fn version_of_new_table(params: &WriteOptions) -> FileVersion {
+    params.create.file_version.unwrap_or(FileVersion::STABLE)
+}
+
 async fn create(
     store: &Arc<Store>,
     session: &Arc<Session>,
     data: BatchReader,
     params: WriteOptions,
 ) -> Result<Dataset> {
-    let version = params.create.file_version.unwrap_or(FileVersion::STABLE);
-    let bases = placement::prepare(&params.initial_bases, store, 1)?;
-    let placement = Placement::new(store, session, &bases, &params.target)?;
-    let written = new_fragments(placement.clone(), version, data, &params).await?;
-    let written = written.arrived(&placement).await?;
-    let mut transaction = written.transaction(Version(0), &params);
-    let has_bases = !bases.is_empty();
-    set_up(&mut transaction, bases);
+    let FirstVersion { placement, written, transaction } =
+        first_version(store, session, data, &params).await?;
     let change = StagedChange::placed(&placement, transaction);
     // The files of an append or overwrite stay if somebody else creates the table meanwhile.
     let (owned, kept) = match params.mode {
@@ -203,7 +219,7 @@ async fn create(
     let error = match (outcome, kept) {
         (CommitOutcome::NotCommitted(error), Some(kept)) => match error.kind() {
             ErrorKind::AlreadyExists => {
-                return append_to_other(store, session, written, kept, has_bases, version, params).await;
+                return append_to_other(store, session, written, kept, params).await;
             }
             _ => {
                 kept.discard().await;
@@ -221,10 +237,9 @@ async fn append_to_other(
     session: &Arc<Session>,
     written: WrittenFragments,
     change: StagedChange,
-    has_bases: bool,
-    version: FileVersion,
     params: WriteOptions,
 ) -> Result<Dataset> {
+    let version = version_of_new_table(&params);
     let newest = match resolve::newest(store, session, None).await {
         Ok(newest) => newest,
         Err(error) => {
@@ -232,7 +247,7 @@ async fn append_to_other(
             return Err(error);
         }
     };
-    let refusal = if has_bases {
+    let refusal = if !params.initial_bases.is_empty() {
         Some(Error::already_exists(format!(
             "Dataset already exists: {}: it was created meanwhile, with other base paths",
             store.uri()
@@ -253,11 +268,4 @@ async fn append_to_other(
     let mut dataset = Dataset::at(newest, params.commit.clone());
     dataset.commit_written(written, &params).await?;
     Ok(dataset)
-}
-
-/// What only a table that is created gets.
-fn set_up(transaction: &mut Transaction, bases: Vec<BasePath>) {
-    if let Operation::Overwrite(overwrite) = &mut transaction.operation {
-        overwrite.initial_bases = bases;
-    }
 }

@@ -176,8 +176,7 @@ pub(super) async fn matches_with(
     let slices = slices.map(by_fragment).transpose()?;
     let mut wanted: Option<BTreeSet<FragmentId>> = slices.as_ref().map(|s| s.keys().copied().collect());
     if let Some(missing) = wanted.iter().flatten().find(|id| !all.contains_id(**id)) {
-        let version = snapshot.manifest.version;
-        return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
+        return Err(snapshot.manifest.no_fragment(*missing));
     }
     let indexed = index_search::search(&snapshot, &predicate, None, false, strict_indices, |_| ()).await?;
     if let Some(found) = &indexed {

@@ -327,12 +327,9 @@ fn fragments<'a>(
         })));
     };
     let find = |slice: &FragmentSlice| {
-        let id = &slice.fragment;
-        let missing = || {
-            let version = snapshot.manifest.version;
-            Error::invalid_input(format!("Fragment {id} is not in version {version}"))
-        };
-        let mut found = rows(all.summary(*id).ok_or_else(missing)?, all.rows_before(*id));
+        let id = slice.fragment;
+        let summary = all.summary(id).ok_or_else(|| snapshot.manifest.no_fragment(id))?;
+        let mut found = rows(summary, all.rows_before(id));
         found.shown = slice.positions(found.shown.end)?;
         found.is_part = slice.rows.is_some();
         Ok(found)

@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use futures::StreamExt;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::file::FileVersion;
 use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Schema;
+use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FieldId, Result};
 use tokio::runtime::Handle;
 
 use super::column_writer::ColumnWriter;
-use super::in_place::{self, RowsInPlace};
+use super::in_place::{self, RowsInPlace, has_column};
+use super::moved::{self, Staged};
 use crate::runtime::{CancellationToken, cancellation, check};
 use crate::scan::BatchStream;
-use crate::store::Durability;
+use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
 
 /// Values of columns: batches that are asked for on a blocking thread.
@@ -65,6 +68,29 @@ pub(crate) async fn write(
         }),
     })
     .await
+}
+
+/// [`write`] of columns whose values change in some rows, which keep their addresses: the update that says so. What is
+/// replaced is what `columns` hold.
+pub(crate) async fn stage(
+    snapshot: &Arc<Snapshot>,
+    rows: &RowsByFragment,
+    mut columns: ColumnFiles,
+    values: Values,
+    durability: Durability,
+) -> Result<Staged> {
+    let fragments = rows.keys().filter_map(|id| snapshot.manifest.fragment(*id)).cloned().collect();
+    let updated_offset_bitmaps = moved::offset_bitmaps(rows)?;
+    let fields_modified = moved::with_members(&columns.schema.fields);
+    columns.replaced.clone_from(&fields_modified);
+    let in_place = columns.in_place.clone();
+    let updated_fragments = write(Arc::clone(snapshot), fragments, columns, values, durability).await?;
+    let in_place = in_place.filter(|_| updated_fragments.iter().any(has_column));
+    let mode = UpdateMode::RewriteColumns;
+    let update =
+        Update { updated_fragments, fields_modified, mode, updated_offset_bitmaps, ..Update::default() };
+    // No row is removed.
+    Ok(Staged { update, affected: RowsByFragment::new(), in_place, uploads: Uploads::default() })
 }
 
 fn write_all(

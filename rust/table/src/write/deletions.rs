@@ -57,9 +57,7 @@ pub(crate) fn by_fragment(rows: impl IntoIterator<Item = RowAddress>) -> RowsByF
 pub(crate) async fn merge(snapshot: &Arc<Snapshot>, rows: RowsByFragment) -> Result<MergedDeletions> {
     let merges = rows.into_iter().map(|(id, rows)| {
         let merge = async move {
-            let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
-                Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
-            })?;
+            let fragment = snapshot.manifest.require_fragment(id)?;
             if rows.last().is_some_and(|last| u64::from(last) >= fragment.physical_rows) {
                 return Err(Error::invalid_input(format!(
                     "Rows to delete lie behind the {} rows of fragment {id}",

@@ -10,11 +10,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Schema, SchemaRef};
-use pennon_core::{Error, Result};
+use pennon_core::{Error, FragmentId, Result};
 
 use super::BatchReader;
 use super::floats::canonical_float;
 use crate::batches::interleave_arrays;
+use crate::scan::{JsonHandling, Projection, Scan, ScanOptions, system_fields};
+use crate::versions::snapshot::Snapshot;
 
 /// Data of which one column is a key, before it is read.
 pub(crate) struct KeyedData {
@@ -54,6 +56,32 @@ impl KeyedData {
     pub(crate) fn read(self) -> Result<Lookup> {
         Lookup::new(self.data, self.key, &self.others, Arc::new(self.schema))
     }
+}
+
+/// A scan of the column `key` of some fragments, and of its rows' ids and addresses if that is asked for.
+///
+/// Errors: `missing` if there is no such column; those of a scan.
+pub(crate) fn scan_keys(
+    snapshot: &Arc<Snapshot>,
+    fragments: impl IntoIterator<Item = FragmentId>,
+    key: &str,
+    with_rows: bool,
+    missing: impl FnOnce() -> Error,
+) -> Result<Scan> {
+    let is_system = system_fields().iter().any(|field| field.name() == key);
+    if !is_system && snapshot.manifest.schema.field_by_path(key).is_none() {
+        return Err(missing());
+    }
+    let options = ScanOptions {
+        columns: Some(Projection::Names(vec![key.to_owned()])),
+        // The key comes first, also if it is one of them.
+        with_row_id: with_rows && key != "_rowid",
+        with_row_address: with_rows && key != "_rowaddr",
+        fragments: Some(fragments.into_iter().map(Into::into).collect()),
+        json: JsonHandling::Stored,
+        ..ScanOptions::default()
+    };
+    Scan::new(Arc::clone(snapshot), &options)
 }
 
 /// Rows by key, held in memory.

@@ -54,6 +54,16 @@ pub(crate) struct Moves {
     pub(crate) inserted_keys: Option<KeyFilter>,
 }
 
+/// Rows of a version that others moved to new fragments, and those that go.
+pub(crate) struct WrittenMoves {
+    pub(crate) rows: RowsByFragment,
+    pub(crate) new_fragments: Vec<Fragment>,
+    /// Fields whose values change in rows that move.
+    pub(crate) fields: Vec<FieldId>,
+    /// Keys of the rows that come.
+    pub(crate) inserted_keys: Option<KeyFilter>,
+}
+
 /// What is to be committed, with the files written for it.
 #[derive(Debug)]
 pub(crate) struct Staged {
@@ -120,11 +130,10 @@ pub(crate) async fn write_from(
             deletions::add(&mut deleted, *id, rows);
         }
     }
-    let MergedDeletions { affected, vectors, removed } = deletions::merge(snapshot, deleted).await?;
-    let missing = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, affected.get(id));
-    if let Some((id, _)) = moves.moved.iter().find(missing).filter(|_| from.is_none()) {
-        return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
-    }
+    let MergedDeletions { affected, vectors, removed } = match from {
+        None => live(snapshot, deleted, &moves.moved).await?,
+        Some(_) => deletions::merge(snapshot, deleted).await?,
+    };
     let placement = placement(snapshot, params)?;
     let (fields, inserted_keys) = (std::mem::take(&mut moves.fields), moves.inserted_keys.take());
     let written = write_rows(snapshot, from, moves, placement.clone(), params).await?;
@@ -160,20 +169,30 @@ pub(crate) async fn write_fragments(
 /// Errors: `InvalidInput` for rows that cannot be there or are deleted already.
 pub(crate) async fn stage(
     snapshot: &Arc<Snapshot>,
-    moved: RowsByFragment,
-    new_fragments: Vec<Fragment>,
-    fields: Vec<FieldId>,
-    inserted_keys: Option<KeyFilter>,
+    moves: WrittenMoves,
     durability: Durability,
 ) -> Result<Staged> {
-    let MergedDeletions { affected, vectors, removed } = deletions::merge(snapshot, moved.clone()).await?;
-    let missing = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, affected.get(id));
-    if let Some((id, _)) = moved.iter().find(missing) {
-        return Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")));
-    }
+    let WrittenMoves { rows, new_fragments, fields, inserted_keys } = moves;
+    let MergedDeletions { affected, vectors, removed } = live(snapshot, rows.clone(), &rows).await?;
     let (updated, uploads) = deletions::write_later(snapshot, vectors, None, durability).await?;
     let update = rewritten_rows(removed, updated, new_fragments, fields, inserted_keys);
     Ok(Staged { update, affected, in_place: None, uploads })
+}
+
+/// Rows that go, with those that went before. Errors: `InvalidInput` if some of `moved` did.
+async fn live(
+    snapshot: &Arc<Snapshot>,
+    rows: RowsByFragment,
+    moved: &RowsByFragment,
+) -> Result<MergedDeletions> {
+    let merged = deletions::merge(snapshot, rows).await?;
+    let is_gone = |(id, rows): &(&FragmentId, &DeletionVector)| !is_among(rows, merged.affected.get(id));
+    match moved.iter().find(is_gone) {
+        Some((id, _)) => {
+            Err(Error::invalid_input(format!("Rows to move of fragment {id} are deleted already")))
+        }
+        None => Ok(merged),
+    }
 }
 
 fn placement(snapshot: &Snapshot, params: &WriteOptions) -> Result<Placement> {
@@ -191,13 +210,10 @@ fn rewritten_rows(
         removed_fragment_ids,
         updated_fragments,
         new_fragments,
-        fields_modified: Vec::new(),
-        compacted_sstables: Vec::new(),
         fields_for_preserving_fragment_bitmap: fields,
         mode: UpdateMode::RewriteRows,
         inserted_rows,
-        updated_offsets: Default::default(),
-        updated_offset_bitmaps: Default::default(),
+        ..Update::default()
     }
 }
 

@@ -61,9 +61,7 @@ impl RewriteSource {
         id: FragmentId,
         only: Option<DeletionVector>,
     ) -> Result<Self> {
-        let fragment = snapshot.manifest.fragment(id).ok_or_else(|| {
-            Error::invalid_input(format!("Fragment {id} is not in version {}", snapshot.version()))
-        })?;
+        let fragment = snapshot.manifest.require_fragment(id)?;
         let before = snapshot.manifest.fragments.rows_before(id);
         let reader = FragmentReader::new(Arc::clone(snapshot), Arc::clone(fragment), before);
         let lineage = if snapshot.manifest.has_stable_row_ids() {

@@ -39,7 +39,7 @@ impl TryFrom<ChangesJson> for ChangeWork {
 
     fn try_from(json: ChangesJson) -> Result<Self> {
         Ok(Self {
-            scan: json.scan.map(Into::into),
+            scan: json.scan.map(TryInto::try_into).transpose()?,
             changes: columns_of(&json.changes)?,
             updates: json.updates,
             keys: json.keys,

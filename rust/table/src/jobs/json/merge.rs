@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use pennon_core::schema::Metadata;
-use pennon_core::transaction::{KeyFilter, Operation, Transaction, Update, UpdateMode};
+use pennon_core::transaction::{KeyFilter, Operation, Transaction, Update};
 use pennon_core::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ impl TryFrom<MergeJson> for MergeWork {
             on: json.on,
             when_matched: WhenMatched::parse(&json.when_matched, json.condition)?,
             insert: json.insert,
-            when_unmatched_target: WhenUnmatchedTarget::new(json.delete_unmatched, json.delete_condition),
+            when_unmatched_target: WhenUnmatchedTarget::new(json.delete_unmatched, json.delete_condition)?,
             write_mode: MergeWriteMode::Auto,
         };
         Ok(Self { clauses, source: columns_of(&json.source)?, memory_limit: json.memory_limit })
@@ -108,18 +108,7 @@ impl TryFrom<MergedJson> for MergedPart {
 
 /// Only in a transaction has the table format bytes for keys.
 fn update_with(keys: &KeyFilter) -> Transaction {
-    let operation = Operation::Update(Update {
-        removed_fragment_ids: Vec::new(),
-        updated_fragments: Vec::new(),
-        new_fragments: Vec::new(),
-        fields_modified: Vec::new(),
-        compacted_sstables: Vec::new(),
-        fields_for_preserving_fragment_bitmap: Vec::new(),
-        mode: UpdateMode::RewriteRows,
-        inserted_rows: Some(keys.clone()),
-        updated_offsets: Default::default(),
-        updated_offset_bitmaps: Default::default(),
-    });
+    let operation = Operation::Update(Update { inserted_rows: Some(keys.clone()), ..Update::default() });
     let uuid = uuid::Uuid::nil().to_string();
     Transaction { read_version: Version(0), uuid, tag: String::new(), properties: Metadata::new(), operation }
 }

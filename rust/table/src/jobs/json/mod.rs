@@ -32,7 +32,7 @@ use self::compact::CompactJson;
 use self::merge::{MergeJson, MergedJson};
 use self::verify::FindingJson;
 use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work, WrittenFile};
-use crate::scan::Projection;
+use crate::scan::{BlobHandling, Projection};
 use crate::session::CreateOptions;
 use crate::write::WrittenFragments;
 
@@ -309,14 +309,16 @@ impl From<&ScanWork> for ScanJson {
             batch_size_bytes: scan.batch_bytes,
             with_row_id: scan.with_row_id,
             with_row_address: scan.with_row_address,
-            blob_handling: scan.blob_handling.clone(),
+            blob_handling: scan.blob_handling.and_then(BlobHandling::name).map(str::to_owned),
         }
     }
 }
 
-impl From<ScanJson> for ScanWork {
-    fn from(json: ScanJson) -> Self {
-        Self {
+impl TryFrom<ScanJson> for ScanWork {
+    type Error = Error;
+
+    fn try_from(json: ScanJson) -> Result<Self> {
+        Ok(Self {
             columns: json.columns.map(|columns| match columns {
                 ColumnsJson::Names(names) => Projection::Names(names),
                 ColumnsJson::Expressions(pairs) => Projection::Expressions(pairs),
@@ -326,8 +328,8 @@ impl From<ScanJson> for ScanWork {
             batch_bytes: json.batch_size_bytes,
             with_row_id: json.with_row_id,
             with_row_address: json.with_row_address,
-            blob_handling: json.blob_handling,
-        }
+            blob_handling: json.blob_handling.map(|text| text.parse()).transpose()?,
+        })
     }
 }
 
@@ -366,7 +368,7 @@ impl TryFrom<WorkJson> for Work {
 
     fn try_from(json: WorkJson) -> Result<Self> {
         Ok(match json {
-            WorkJson::Scan(scan) => Self::Scan(Arc::new(scan.into())),
+            WorkJson::Scan(scan) => Self::Scan(Arc::new(scan.try_into()?)),
             WorkJson::Append {} => Self::Append,
             WorkJson::Overwrite(table) => Self::Overwrite(Arc::new(NewTable {
                 empty: written(&table.schema, "schema")?,

@@ -9,7 +9,7 @@ use pennon_core::schema::{Field, unknown_field};
 use pennon_core::{Error, FieldId, Result};
 
 use crate::json;
-use crate::ops::reused::TracedColumns;
+use crate::ops::field_trail::TracedColumns;
 use crate::scan::{check_unique, id_in_version};
 use crate::versions::snapshot::Snapshot;
 

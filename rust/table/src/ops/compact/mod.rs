@@ -97,12 +97,7 @@ impl Dataset {
     }
 
     async fn compact_within(&self, fragments: &[FragmentId], settings: &Settings) -> Result<RewriteResult> {
-        let find = |id: &FragmentId| {
-            let found = self.manifest().fragment(*id).map(|fragment| fragment.as_ref().clone());
-            let missing =
-                || Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()));
-            found.ok_or_else(missing)
-        };
+        let find = |id: &FragmentId| Ok(self.manifest().require_fragment(*id)?.as_ref().clone());
         let original_fragments = fragments.iter().map(find).collect::<Result<Vec<_>>>()?;
         let live = original_fragments.iter().map(Fragment::live_rows).sum();
         let params = WriteOptions {

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
+use pennon_core::lengths::to_u64;
+use pennon_core::manifest::Manifest;
 use pennon_core::{Error, FragmentId, Result};
 use tracing::instrument;
 
@@ -56,6 +58,54 @@ enum Committed {
     Not(Error),
 }
 
+/// Tasks of a round that have ended.
+#[derive(Default)]
+struct EndedTasks {
+    /// What is not committed yet.
+    results: Vec<RewriteResult>,
+    /// The last conflict of what could not be committed.
+    lost: Option<Error>,
+    /// The first error.
+    error: Option<Error>,
+    /// Whether no more tasks begin.
+    stop: Arc<AtomicBool>,
+}
+
+impl EndedTasks {
+    fn fail(&mut self, error: Error) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.error.get_or_insert(error);
+    }
+}
+
+/// How much a task rewrites.
+struct TaskSize {
+    fragments: u64,
+    rows: u64,
+}
+
+impl TaskSize {
+    fn of(manifest: &Manifest, task: &[FragmentId]) -> Self {
+        let all = &manifest.fragments;
+        let rows = task.iter().filter_map(|id| all.summary(*id)).map(|fragment| fragment.live_rows()).sum();
+        Self { fragments: to_u64(task.len()), rows }
+    }
+
+    fn expect(sizes: &[Self], counts: &mut StepCounts) {
+        counts.of_tasks = Some(counts.tasks + to_u64(sizes.len()));
+        counts.of_fragments = Some(counts.fragments + sizes.iter().map(|size| size.fragments).sum::<u64>());
+        counts.of_rows = Some(counts.rows + sizes.iter().map(|size| size.rows).sum::<u64>());
+    }
+
+    fn count(&self, result: &RewriteResult, counts: &mut StepCounts) {
+        let files = result.new_fragments.iter().flat_map(|fragment| &fragment.files);
+        counts.tasks += 1;
+        counts.fragments += self.fragments;
+        counts.rows += self.rows;
+        counts.bytes += files.filter_map(|file| file.size).sum::<u64>();
+    }
+}
+
 impl Dataset {
     /// Compacts the newest version within a budget, and moves to the version that has the result.
     ///
@@ -97,26 +147,13 @@ impl Dataset {
         metrics: &mut CompactionMetrics,
     ) -> Result<Option<Error>> {
         let tasks = self.plan_within(settings).await?;
-        let fragments = &self.manifest().fragments;
-        let rows_of = |id: &FragmentId| match id.0.checked_add(1) {
-            Some(next) => fragments.rows_before(FragmentId(next)) - fragments.rows_before(*id),
-            None => 0,
-        };
-        let live: Vec<u64> = tasks.iter().map(|task| task.iter().map(rows_of).sum()).collect();
-        let new = live.iter().map(|live| plan::new_fragments(*live, settings.target_rows)).sum();
-        let sizes: Vec<(usize, u64)> = tasks.iter().map(Vec::len).zip(live).collect();
-        runtime::advance(|counts| {
-            let fragments = sizes.iter().map(|(fragments, _)| *fragments as u64).sum::<u64>();
-            counts.of_tasks = Some(counts.tasks + sizes.len() as u64);
-            counts.of_fragments = Some(counts.fragments + fragments);
-            counts.of_rows = Some(counts.rows + sizes.iter().map(|(_, rows)| *rows).sum::<u64>());
-        })
-        .await?;
-        let threads = options.num_threads;
-        let threads = threads.unwrap_or_else(processors);
+        let sizes: Vec<_> = tasks.iter().map(|task| TaskSize::of(self.manifest(), task)).collect();
+        let new = sizes.iter().map(|size| plan::new_fragments(size.rows, settings.target_rows)).sum();
+        runtime::advance(|counts| TaskSize::expect(&sizes, counts)).await?;
+        let threads = options.num_threads.unwrap_or_else(processors);
         let (base, shared) = (self.clone(), settings.clone());
-        let failed = Arc::new(AtomicBool::new(false));
-        let (mut first, stop) = (true, Arc::clone(&failed));
+        let mut ended = EndedTasks::default();
+        let (mut first, stop) = (true, Arc::clone(&ended.stop));
         let should_continue =
             move |_: &_| !stop.load(Ordering::Relaxed) && (std::mem::take(&mut first) || clock.in_time());
         let work = tasks.into_iter().take_while(should_continue);
@@ -124,7 +161,8 @@ impl Dataset {
             let (base, settings) = (base.clone(), shared.clone());
             async move { base.compact_within(&task, &settings).await }
         });
-        let mut done = futures::stream::iter(work).buffered(threads.max(1));
+        let done = futures::stream::iter(work).buffered(threads.max(1));
+        let mut done = done.zip(futures::stream::iter(sizes));
         // The ids are reserved meanwhile where that takes long; one file may be more than was thought.
         let ahead = new > 0 && !options.partial_progress && !self.snapshot().store.is_local();
         let base = self.clone();
@@ -134,50 +172,33 @@ impl Dataset {
             }
             base.reserve_ids(Arc::clone(base.snapshot()), new).await.ok()
         };
-        let (mut results, mut lost, mut error) = (Vec::new(), None, None);
         let work = async {
-            let mut sizes = sizes.into_iter();
-            while let Some(result) = done.next().await {
-                let heard = match (&result, sizes.next()) {
-                    (Ok(result), Some((fragments, rows))) => {
-                        let new = result.new_fragments.iter().flat_map(|fragment| &fragment.files);
-                        let bytes = new.filter_map(|file| file.size).sum::<u64>();
-                        let count = |counts: &mut StepCounts| {
-                            counts.tasks += 1;
-                            counts.fragments += fragments as u64;
-                            counts.rows += rows;
-                            counts.bytes += bytes;
-                        };
-                        runtime::advance(count).await
-                    }
-                    _ => Ok(()),
-                };
-                if let Err(first) = heard {
-                    failed.store(true, Ordering::Relaxed);
-                    error = error.take().or(Some(first));
-                }
-                match result {
-                    Ok(result) if options.partial_progress && error.is_none() => {
-                        match self.commit_or_remove(vec![result], None, settings, metrics).await {
-                            Ok(Committed::Not(conflict)) => lost = Some(conflict),
-                            Ok(Committed::All) => {}
-                            Err(first) => {
-                                failed.store(true, Ordering::Relaxed);
-                                error = Some(first);
-                            }
-                        }
-                    }
-                    Ok(result) => results.push(result),
+            while let Some((result, size)) = done.next().await {
+                let result = match result {
+                    Ok(result) => result,
                     // Tasks in flight end before their files are removed.
-                    Err(first) => {
-                        failed.store(true, Ordering::Relaxed);
-                        error = error.take().or(Some(first));
+                    Err(error) => {
+                        ended.fail(error);
+                        continue;
                     }
+                };
+                if let Err(error) = runtime::advance(|counts| size.count(&result, counts)).await {
+                    ended.fail(error);
+                }
+                if !options.partial_progress || ended.error.is_some() {
+                    ended.results.push(result);
+                    continue;
+                }
+                match self.commit_or_remove(vec![result], None, settings, metrics).await {
+                    Ok(Committed::Not(conflict)) => ended.lost = Some(conflict),
+                    Ok(Committed::All) => {}
+                    Err(error) => ended.fail(error),
                 }
             }
         };
         let ((), reserved) = futures::join!(work, reserve);
         drop(done);
+        let EndedTasks { results, mut lost, error, .. } = ended;
         if let Some(error) = error {
             self.remove_results(&results).await;
             return Err(error);

@@ -30,7 +30,7 @@ use tracing::instrument;
 use self::states::RowLocation;
 use crate::dataset::Dataset;
 use crate::json;
-use crate::ops::reused::TracedColumns;
+use crate::ops::field_trail::TracedColumns;
 use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
 

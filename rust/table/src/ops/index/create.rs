@@ -67,8 +67,7 @@ impl Dataset {
     ) -> Result<IndexMetadata> {
         let (field, name, _) = self.check_new(&new).await?;
         if let Some(missing) = fragments.iter().find(|id| !self.manifest().fragments.contains_id(**id)) {
-            let version = self.version();
-            return Err(Error::invalid_input(format!("Fragment {missing} is not in version {version}")));
+            return Err(self.manifest().no_fragment(*missing));
         }
         let uuid = self.segment_uuid(new.uuid).await?;
         Ok(self.build_segment(&new, &field, &name, uuid, fragments).await?.0)

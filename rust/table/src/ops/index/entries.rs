@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, Schema};
 use pennon_core::{Error, Result};
 use pennon_index::{RowSet, SortedPieces, SortedRun, merge_pieces, merge_runs};
 
-use crate::ops::spill::{BATCH_ROWS, Spilled, Writer};
+use crate::spill::{BATCH_ROWS, Spilled, Writer};
 
 /// Bytes of sorted runs that are kept in memory.
 pub(super) const KEPT: usize = 512 << 20;

@@ -22,8 +22,6 @@ mod uncommitted;
 mod vectors;
 mod zones;
 
-use std::sync::Arc;
-
 pub use build::IndexParameters;
 pub use create::NewIndex;
 pub use describe::{IndexDescription, SegmentDescription, SegmentStatistics};
@@ -72,10 +70,7 @@ impl Dataset {
         let operation = Operation::CreateIndex(CreateIndex { new_indices: new, removed_indices: removed });
         let transaction = staged::transaction(self.version(), None, Metadata::new(), operation);
         let change = StagedChange { files, ..StagedChange::from(transaction) };
-        let base = Arc::clone(self.snapshot());
-        let done = super::publish(base, change, self.commit_options()).await.into_result()?;
-        self.move_to(done);
-        Ok(())
+        self.commit_change(change).await
     }
 }
 

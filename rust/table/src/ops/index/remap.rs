@@ -260,6 +260,22 @@ impl<'a> Moved<'a> {
         if is_covered { self.moves.current(address).map(|address| address.0) } else { None }
     }
 
+    /// Hands on the keys of which rows are left, each with these.
+    fn each(
+        &self,
+        keys: &ArrayRef,
+        sets: Vec<RowSet>,
+        mut write: impl FnMut(ArrayRef, &RowSet) -> Result<()>,
+    ) -> Result<()> {
+        for (at, set) in sets.into_iter().enumerate() {
+            let rows = self.set(&set)?;
+            if !rows.is_empty() {
+                write(keys.slice(at, 1), &rows)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The rows of a set that are left, where they are.
     fn set(&self, set: &RowSet) -> Result<RowSet> {
         let every = || Error::unsupported("an index that has all rows of a fragment");
@@ -307,28 +323,14 @@ fn write(
         ScalarIndex::Bitmap(index) => {
             let sink = sink(snapshot, uuid, "bitmap_page_lookup.lance", durability)?;
             let mut writer = BitmapWriter::try_new(sink, index.data_type(), version)?;
-            index.scan(&mut |keys, sets| {
-                for (at, set) in sets.into_iter().enumerate() {
-                    let rows = moved.set(&set)?;
-                    if !rows.is_empty() {
-                        writer.write_key(keys.slice(at, 1), &rows)?;
-                    }
-                }
-                Ok(())
-            })?;
+            index.scan(&mut |keys, sets| moved.each(keys, sets, |key, rows| writer.write_key(key, rows)))?;
             Ok(vec![writer.finish()?])
         }
         ScalarIndex::LabelList(index) => {
             let sink = sink(snapshot, uuid, "bitmap_page_lookup.lance", durability)?;
             let mut writer = LabelListWriter::try_new(sink, index.item_type(), version)?;
             index.scan(&mut |items, sets| {
-                for (at, set) in sets.into_iter().enumerate() {
-                    let rows = moved.set(&set)?;
-                    if !rows.is_empty() {
-                        writer.write_item(items.slice(at, 1), &rows)?;
-                    }
-                }
-                Ok(())
+                moved.each(items, sets, |item, rows| writer.write_item(item, rows))
             })?;
             Ok(vec![writer.finish(&moved.set(index.nulls())?)?])
         }

@@ -10,10 +10,8 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{ArrowError, Schema as ArrowSchema};
 use arrow_select::take::take;
-use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::lengths::to_u64;
 use pennon_core::schema::{Field, Schema};
-use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::MergeOptions;
@@ -24,13 +22,13 @@ use super::sides::column;
 use super::source::MergeSource;
 use crate::batches::{first_rows_within, interleave_arrays};
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
-use crate::store::{Durability, Uploads};
+use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
 use crate::write::deletions;
-use crate::write::in_place::{RowsInPlace, has_column};
+use crate::write::in_place::RowsInPlace;
 use crate::write::members::{complete, keeps_members};
-use crate::write::moved::{self, Staged};
+use crate::write::moved::Staged;
 
 /// Whether this costs less than whole rows in new fragments: values that are read and written, in bytes.
 ///
@@ -77,10 +75,8 @@ pub(super) async fn write(
     durability: Durability,
 ) -> Result<Staged> {
     let ids: Vec<FragmentId> = touched(&pairs).into_keys().collect();
-    let fragments = ids.iter().filter_map(|id| snapshot.manifest.fragment(*id).cloned()).collect();
     let rows = deletions::by_fragment(pairs.iter().map(|pair| pair.target));
     let fields: Vec<_> = plan.changed().cloned().collect();
-    let replaced = moved::with_members(&fields);
     let &MergeOptions { memory_limit: limit, file_version, .. } = options;
     let options = ScanOptions {
         columns: Some(Projection::Names(fields.iter().map(|field| field.name.clone()).collect())),
@@ -113,24 +109,8 @@ pub(super) async fn write(
         Some(changed)
     }));
     let in_place = if commits { RowsInPlace::of(snapshot, &rows)? } else { None };
-    let columns =
-        ColumnFiles { schema, replaced: replaced.clone(), file_version, in_place: in_place.clone() };
-    let written = columns::write(Arc::clone(snapshot), fragments, columns, values, durability).await?;
-    let in_place = in_place.filter(|_| written.iter().any(has_column));
-    let update = Update {
-        removed_fragment_ids: Vec::new(),
-        updated_fragments: written,
-        new_fragments: Vec::new(),
-        fields_modified: replaced,
-        compacted_sstables: Vec::new(),
-        fields_for_preserving_fragment_bitmap: Vec::new(),
-        mode: UpdateMode::RewriteColumns,
-        inserted_rows: None,
-        updated_offsets: BTreeMap::new(),
-        updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
-    };
-    // No row is removed.
-    Ok(Staged { update, affected: RowsByFragment::new(), in_place, uploads: Uploads::default() })
+    let columns = ColumnFiles { schema, file_version, in_place, ..ColumnFiles::default() };
+    columns::stage(snapshot, &rows, columns, values, durability).await
 }
 
 /// Puts values of the source into columns of the table.

@@ -28,10 +28,10 @@ use super::source::{MergeSource, bytes_of};
 use super::table::Table;
 use crate::batches::{concat_batches, interleave_batches, row_bytes, rows_within};
 use crate::expr::Expression;
-use crate::ops::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
 use crate::runtime::{concurrently, processors};
 use crate::scan::IndexMatches;
+use crate::spill::{Spilled, Writer};
 use crate::versions::snapshot::Snapshot;
 use crate::write::inserted_keys::not_null;
 

@@ -21,7 +21,8 @@ use super::{MergeClauses, MergeOptions, MergeResult, MergeWriteMode, plan};
 use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
 use crate::write::inserted_keys::{self, not_null};
-use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions, moved};
+use crate::write::moved::{self, WrittenMoves};
+use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions};
 
 /// What was found and written of one part.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -160,11 +161,9 @@ impl Dataset {
             unmatched.iter().for_each(|(id, unmatched)| deletions::add(&mut rows, *id, unmatched));
         }
         let fields = moved::with_members(plan.changed());
-        let keys = inserted_keys::union(keys);
-        let staged = moved::stage(&base, rows, fragments, fields, keys, self.durability()).await?;
-        let change = staged.change_without_new(&base, uuid, properties)?;
-        let snapshot = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
-        self.move_to(snapshot);
+        let inserted_keys = inserted_keys::union(keys);
+        let moves = WrittenMoves { rows, new_fragments: fragments, fields, inserted_keys };
+        self.commit_moves(moves, uuid, properties).await?;
         Ok(counts)
     }
 }

@@ -326,7 +326,7 @@ impl StagedMerge {
     pub(super) async fn commit(self) -> Result<(Arc<Snapshot>, MergeResult)> {
         let (base, result) = (self.base.clone(), self.result);
         let change = self.into_change()?;
-        let outcome = crate::ops::publish(Arc::clone(base.snapshot()), change, base.commit_options()).await;
+        let outcome = base.publish(change).await;
         Ok((outcome.into_result()?, result))
     }
 }

@@ -38,14 +38,20 @@ pub enum WhenMatched {
 }
 
 impl WhenMatched {
-    /// From its name and a condition, which only an update has. Errors: `InvalidInput` for another name.
+    /// From its name and a condition. Errors: `InvalidInput` for another name, and for a condition of anything but an
+    /// update.
     pub fn parse(name: &str, condition: Option<String>) -> Result<Self> {
         Ok(match (name, condition) {
-            ("nothing", _) => Self::DoNothing,
+            ("nothing", None) => Self::DoNothing,
             ("update", None) => Self::UpdateAll,
             ("update", Some(condition)) => Self::UpdateIf(condition),
-            ("delete", _) => Self::Delete,
-            ("fail", _) => Self::Fail,
+            ("delete", None) => Self::Delete,
+            ("fail", None) => Self::Fail,
+            ("nothing" | "delete" | "fail", Some(condition)) => {
+                return Err(Error::invalid_input(format!(
+                    "when_matched is {name:?} with the condition {condition:?}; expected one with \"update\" only"
+                )));
+            }
             (other, _) => {
                 return Err(Error::invalid_input(format!(
                     "when_matched is {other:?}; expected \"nothing\", \"update\", \"delete\" or \"fail\""
@@ -79,12 +85,17 @@ pub enum WhenUnmatchedTarget {
 }
 
 impl WhenUnmatchedTarget {
-    /// From whether they are deleted, and the predicate for which alone they are.
-    pub fn new(delete: bool, condition: Option<String>) -> Self {
+    /// From whether they are deleted, and the predicate for which alone they are. Errors: `InvalidInput` for a predicate of
+    /// rows that stay.
+    pub fn new(delete: bool, condition: Option<String>) -> Result<Self> {
         match (delete, condition) {
-            (false, _) => Self::Keep,
-            (true, None) => Self::Delete,
-            (true, Some(condition)) => Self::DeleteIf(condition),
+            (false, None) => Ok(Self::Keep),
+            (true, None) => Ok(Self::Delete),
+            (true, Some(condition)) => Ok(Self::DeleteIf(condition)),
+            (false, Some(condition)) => Err(Error::invalid_input(format!(
+                "Rows without a match in the source stay, with the condition {condition:?}; expected one only if they are \
+                 deleted"
+            ))),
         }
     }
 

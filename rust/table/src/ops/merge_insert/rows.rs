@@ -22,7 +22,7 @@ use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered};
 use crate::batches::{interleave_batches, most_row_bytes, row_bytes, rows_within};
-use crate::ops::spill::{Spilled, Writer};
+use crate::spill::{Spilled, Writer};
 use crate::write::members::complete;
 
 /// Runs of an order, at most: each has an open file.

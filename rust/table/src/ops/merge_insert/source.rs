@@ -11,8 +11,8 @@ use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 
 use crate::json;
-use crate::ops::spill::{Spilled, Writer};
 use crate::runtime::{CancellationToken, check};
+use crate::spill::{Spilled, Writer};
 use crate::write::BatchReader;
 
 /// Rows of a slice of a batch.

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use super::found::MatchedRows;
 use super::join::{Join, part_of};
 use super::keys::{Encoder, Keys};
+use super::plan::{WhenMatched, WhenUnmatchedTarget};
 use super::rows::{Ordered, pick, unmatched};
 use super::sides::Side;
 use super::source::MergeSource;
@@ -21,6 +22,23 @@ use super::table::Table;
 use crate::batches::row_bytes;
 use crate::expr::Expression;
 use crate::runtime::CancellationToken;
+
+#[test]
+fn clauses_have_the_conditions_they_can_have() {
+    let condition = || Some("source.v > 0".to_owned());
+    assert_eq!(
+        WhenMatched::parse("update", condition()).unwrap().parts(),
+        ("update", condition().as_deref())
+    );
+    for name in ["nothing", "delete", "fail"] {
+        assert_eq!(WhenMatched::parse(name, None).unwrap().parts(), (name, None));
+        let error = WhenMatched::parse(name, condition()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("\"source.v > 0\""), "{error}");
+    }
+    assert_eq!(WhenUnmatchedTarget::new(true, condition()).unwrap().parts(), (true, condition().as_deref()));
+    assert_eq!(WhenUnmatchedTarget::new(false, condition()).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
 
 /// A key of two columns, and a value.
 type Row = (Option<i64>, Option<String>, i64);

@@ -9,7 +9,6 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{Fragment, paths};
 use pennon_core::rows::{RowIdSequence, VersionSequence};
 use pennon_core::schema::Metadata;
-use pennon_core::transaction::Delete;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 
 use super::{RepairAction, RepairKind, Step};
@@ -17,7 +16,6 @@ use crate::dataset::Dataset;
 use crate::ops::verify::{Finding, FindingKind, Pace, StoredFile, check};
 use crate::runtime::blocking;
 use crate::scan::{self, FragmentReader};
-use crate::store::Uploads;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{load, locate};
 
@@ -277,7 +275,6 @@ impl Quarantine {
             let rows = RowsByFragment::from([(id, offsets)]);
             return dataset.commit_delete(rows, &predicate, None, properties).await.map(drop);
         }
-        let delete = Delete { updated_fragments: Vec::new(), deleted_fragment_ids: vec![id], predicate };
-        dataset.commit_vectors(delete, None, None, properties, Uploads::default()).await.map(drop)
+        dataset.publish_removal(vec![id], &predicate, properties).await.map(drop)
     }
 }

@@ -33,7 +33,7 @@ use crate::dataset::Dataset;
 use crate::json;
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
-use crate::write::moved::{self, Moves};
+use crate::write::moved::{self, Moves, WrittenMoves};
 use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions, inserted_keys};
 
 /// The column that says what becomes of a row.
@@ -321,19 +321,15 @@ impl Dataset {
         if let Some(predicate) = predicate.filter(|_| fragments.is_empty()) {
             return self.commit_delete(rows, predicate, Some(uuid), properties).await.map(drop);
         }
-        let base = Arc::clone(self.snapshot());
         let values = columns.updated()?;
         let fields = if values.is_empty() {
             Vec::new()
         } else {
-            moved::with_members(Assignments::of_columns(&base, &columns.fields(&values)?)?.fields())
+            moved::with_members(Assignments::of_columns(self.snapshot(), &columns.fields(&values)?)?.fields())
         };
-        let keys = inserted_keys::union(keys);
-        let staged = moved::stage(&base, rows, fragments, fields, keys, self.durability()).await?;
-        let change = staged.change_without_new(&base, uuid, properties)?;
-        let snapshot = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
-        self.move_to(snapshot);
-        Ok(())
+        let inserted_keys = inserted_keys::union(keys);
+        let moves = WrittenMoves { rows, new_fragments: fragments, fields, inserted_keys };
+        self.commit_moves(moves, uuid, properties).await
     }
 }
 

@@ -18,8 +18,7 @@ use crate::batches::concat_batches;
 use crate::blobs;
 use crate::dataset::Dataset;
 use crate::json;
-use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
-use crate::write::lookup::{KeyedData, Lookup};
+use crate::write::lookup::{KeyedData, Lookup, scan_keys};
 use crate::write::{BatchReader, columns, deletions};
 
 /// A fragment with new columns, not committed.
@@ -66,25 +65,13 @@ impl Dataset {
         right_on: &str,
         without_match: bool,
     ) -> Result<(Option<Update>, RowsByFragment)> {
-        let find = |id: &FragmentId| {
-            self.manifest().fragment(*id).cloned().ok_or_else(|| {
-                Error::invalid_input(format!("Fragment {id} is not in version {}", self.version()))
-            })
-        };
-        let fragments = ids.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let options = ScanOptions {
-            columns: Some(Projection::Names(vec![left_on.to_owned()])),
-            // The key comes first, also if it is one of them.
-            with_row_id: left_on != ROW_ID,
-            with_row_address: left_on != ROW_ADDRESS,
-            fragments: Some(ids.iter().map(|id| (*id).into()).collect()),
-            json: JsonHandling::Stored,
-            ..ScanOptions::default()
-        };
+        let fragments =
+            ids.iter().map(|id| self.manifest().require_fragment(*id)).collect::<Result<Vec<_>>>()?;
         let missing = |side: &str, name: &str| {
             Error::invalid_input(format!("Column {name} does not exist in the {side} side fragment"))
         };
-        let scan = Scan::new(Arc::clone(self.snapshot()), &options).map_err(|_| missing("left", left_on))?;
+        let all = ids.iter().copied();
+        let scan = scan_keys(self.snapshot(), all, left_on, true, || missing("left", left_on))?;
         let left = scan.schema().field(0).data_type();
         let data = json::stored(blobs::without_addresses(data, self.schema()));
         let right = KeyedData::new(data, right_on, left, || missing("right", right_on))?;

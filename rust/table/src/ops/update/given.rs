@@ -5,7 +5,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, UInt64Array};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::take::take_record_batch;
-use pennon_core::{Error, Result, RowId};
+use pennon_core::{Error, Result};
 
 use crate::batches::concat_batches;
 use crate::json;
@@ -23,7 +23,7 @@ pub(super) struct Given {
     /// The system column by which rows are looked up.
     key: &'static str,
     /// Its values, ascending.
-    ids: Vec<u64>,
+    keys: Vec<u64>,
     rows: RecordBatch,
 }
 
@@ -49,15 +49,15 @@ impl Given {
     }
 
     /// Rows with these ids, or addresses. Errors: `InvalidInput` if one is repeated.
-    pub(super) fn new(key: &'static str, mut ids: Vec<u64>, mut rows: RecordBatch) -> Result<Self> {
-        if !ids.is_sorted() {
-            let mut order: Vec<(u64, u64)> = ids.iter().copied().zip(0..).collect();
+    pub(super) fn new(key: &'static str, mut keys: Vec<u64>, mut rows: RecordBatch) -> Result<Self> {
+        if !keys.is_sorted() {
+            let mut order: Vec<(u64, u64)> = keys.iter().copied().zip(0..).collect();
             order.sort_unstable();
             let positions = UInt64Array::from_iter_values(order.iter().map(|(_, at)| *at));
             rows = take_record_batch(&rows, &positions).map_err(failed)?;
-            ids = order.into_iter().map(|(id, _)| id).collect();
+            keys = order.into_iter().map(|(key, _)| key).collect();
         }
-        let repeated: Vec<u64> = ids
+        let repeated: Vec<u64> = keys
             .chunk_by(|a, b| a == b)
             .filter(|same| same.len() > 1)
             .filter_map(|same| same.first().copied())
@@ -69,7 +69,7 @@ impl Given {
                 repeated.len()
             )));
         }
-        Ok(Self { key, ids, rows })
+        Ok(Self { key, keys, rows })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -83,32 +83,28 @@ impl Given {
 
     /// The values of that column, ascending.
     pub(super) fn keys(&self) -> &[u64] {
-        &self.ids
+        &self.keys
     }
 
-    pub(super) fn ids(&self) -> Vec<RowId> {
-        self.ids.iter().map(|id| RowId(*id)).collect()
-    }
-
-    /// The rows of these ids, in that order. Errors: `Internal` for an id that is not there.
-    pub(super) fn rows_for(&self, ids: &[u64]) -> Result<RecordBatch> {
-        let unknown = |id: &u64| Error::internal(format!("row id {id} was not given"));
+    /// The rows of these keys, in that order. Errors: `Internal` for one that is not there.
+    pub(super) fn rows_for(&self, keys: &[u64]) -> Result<RecordBatch> {
+        let unknown = |key: &u64| Error::internal(format!("no row was given with {} {key}", self.key));
         // Most often they are consecutive among those that are given.
-        let start = match ids.first() {
-            Some(first) => self.ids.binary_search(first).map_err(|_| unknown(first))?,
+        let start = match keys.first() {
+            Some(first) => self.keys.binary_search(first).map_err(|_| unknown(first))?,
             None => 0,
         };
-        let end = start.saturating_add(ids.len());
-        if self.ids.get(start..end) == Some(ids) {
-            return Ok(self.rows.slice(start, ids.len()));
+        let end = start.saturating_add(keys.len());
+        if self.keys.get(start..end) == Some(keys) {
+            return Ok(self.rows.slice(start, keys.len()));
         }
-        let position = |id: &u64| {
-            let at = self.ids.binary_search(id).map_err(|_| unknown(id))?;
-            u64::try_from(at).map_err(|_| unknown(id))
+        let position = |key: &u64| {
+            let at = self.keys.binary_search(key).map_err(|_| unknown(key))?;
+            u64::try_from(at).map_err(|_| unknown(key))
         };
-        let positions = ids.iter().map(position).collect::<Result<Vec<_>>>()?;
+        let positions = keys.iter().map(position).collect::<Result<Vec<_>>>()?;
         take_record_batch(&self.rows, &UInt64Array::from(positions))
-            .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", ids.len())))
+            .map_err(|e| Error::invalid_input(format!("Taking {} rows: {e}", keys.len())))
     }
 }
 

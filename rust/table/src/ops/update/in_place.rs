@@ -3,7 +3,7 @@
 //! Rows stay where they are. Of those that do not match the old values are copied; expressions are evaluated for those
 //! that match and no others.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -12,7 +12,6 @@ use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Schema;
-use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::assign::{self, Assignments};
@@ -20,11 +19,11 @@ use super::choose;
 use crate::batches::interleave_arrays;
 use crate::expr;
 use crate::scan::{FragmentReader, Input};
-use crate::store::{Durability, Uploads};
+use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
-use crate::write::in_place::{RowsInPlace, has_column};
-use crate::write::moved::{self, Staged};
+use crate::write::in_place::RowsInPlace;
+use crate::write::moved::Staged;
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 64 << 10;
@@ -42,41 +41,21 @@ pub(super) async fn write(
     file_version: Option<FileVersion>,
     durability: Durability,
 ) -> Result<Staged> {
-    let fragments: Vec<_> = rows.keys().filter_map(|id| snapshot.manifest.fragment(*id)).cloned().collect();
-    let updated_offset_bitmaps = moved::offset_bitmaps(&rows)?;
     let fields: Vec<_> = assignments.fields().cloned().collect();
     let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
-    let modified = moved::with_members(&fields);
     let batch_rows = if fields.iter().any(choose::has_blobs) { BLOB_ROWS } else { BATCH_ROWS };
     let values = NewColumns {
         snapshot: Arc::clone(snapshot),
         old: Input::of(snapshot, &names)?,
         needed: Input::of(snapshot, &assignments.needed())?,
         assignments,
-        fragments: rows.into_iter().map(|(id, rows)| (id, rows.ranges().collect())).collect(),
+        fragments: rows.iter().map(|(id, rows)| (*id, rows.ranges().collect())).collect(),
         current: None,
         batch_rows,
     };
     let schema = Schema { fields, metadata: snapshot.manifest.schema.metadata.clone() };
-    let columns =
-        ColumnFiles { schema, replaced: modified.clone(), file_version, in_place: in_place.clone() };
-    let written =
-        columns::write(Arc::clone(snapshot), fragments, columns, Box::new(values), durability).await?;
-    let in_place = in_place.filter(|_| written.iter().any(has_column));
-    let update = Update {
-        removed_fragment_ids: Vec::new(),
-        updated_fragments: written,
-        new_fragments: Vec::new(),
-        fields_modified: modified,
-        compacted_sstables: Vec::new(),
-        fields_for_preserving_fragment_bitmap: Vec::new(),
-        mode: UpdateMode::RewriteColumns,
-        inserted_rows: None,
-        updated_offsets: BTreeMap::new(),
-        updated_offset_bitmaps,
-    };
-    // No row is removed.
-    Ok(Staged { update, affected: RowsByFragment::new(), in_place, uploads: Uploads::default() })
+    let columns = ColumnFiles { schema, file_version, in_place, ..ColumnFiles::default() };
+    columns::stage(snapshot, &rows, columns, Box::new(values), durability).await
 }
 
 /// The assigned columns of all live rows of some fragments.

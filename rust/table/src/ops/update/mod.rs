@@ -26,12 +26,12 @@ mod parts;
 
 use std::sync::Arc;
 
-use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::UpdateMode;
+use pennon_core::{Result, RowId};
 use pennon_datafile::check_writable;
 use tracing::instrument;
 
@@ -59,7 +59,7 @@ pub struct UpdateOptions {
     /// Version of the new data files with values; `None`: the table's.
     pub file_version: Option<FileVersion>,
     /// What is rewritten. `None`: columns if more than half of the rows of the fragments with a match match and rows
-    /// would take at least twice the bytes, else rows.
+    /// would take at least twice the bytes and 64 KiB more, else rows.
     pub mode: Option<UpdateMode>,
 }
 
@@ -140,7 +140,7 @@ impl Dataset {
     async fn rows_with_ids(&self, given: Arc<Given>) -> Result<RowsByFragment> {
         let snapshot = Arc::clone(self.snapshot());
         let (ids, found) = crate::runtime::blocking(move || {
-            let ids = given.ids();
+            let ids: Vec<RowId> = given.keys().iter().copied().map(RowId).collect();
             let found = scan::find_ids(&snapshot, &ids)?;
             Ok((ids, found))
         })
@@ -170,8 +170,7 @@ impl Dataset {
             }
         };
         let change = staged.change(self.snapshot(), Metadata::new())?;
-        let base = Arc::clone(self.snapshot());
-        let snapshot = super::publish(base, change, self.commit_options()).await.into_result()?;
+        let snapshot = self.publish(change).await.into_result()?;
         Ok((snapshot, UpdateResult { num_rows_updated }))
     }
 

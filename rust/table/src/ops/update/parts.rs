@@ -1,7 +1,5 @@
 //! Rows that are written in some processes and committed in another: what a job does with them.
 
-use std::sync::Arc;
-
 use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
@@ -12,7 +10,8 @@ use super::assign::Assignments;
 use super::moves;
 use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
-use crate::write::{WriteOptions, WrittenFragments, moved};
+use crate::write::moved::{self, WrittenMoves};
+use crate::write::{WriteOptions, WrittenFragments};
 
 /// Errors: `InvalidInput` for no assignments, an unknown column or an expression that does not parse.
 pub(crate) fn check_assignments(snapshot: &Snapshot, assignments: &[(String, String)]) -> Result<()> {
@@ -51,18 +50,13 @@ impl Dataset {
         properties: Metadata,
     ) -> Result<()> {
         let update = Update {
-            removed_fragment_ids: Vec::new(),
             updated_fragments: fragments,
-            new_fragments: Vec::new(),
             fields_modified: moved::with_members(self.fields_of(columns)?),
-            compacted_sstables: Vec::new(),
-            fields_for_preserving_fragment_bitmap: Vec::new(),
             mode: UpdateMode::RewriteColumns,
-            inserted_rows: None,
-            updated_offsets: Default::default(),
             updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
+            ..Update::default()
         };
-        self.commit_theirs(Operation::Update(update), uuid, properties).await
+        self.commit_operation(Operation::Update(update), Some(uuid), properties).await
     }
 
     /// Commits fragments of [`Self::write_updated`] with the rows that go on in them, and moves to the new version. Their
@@ -77,12 +71,8 @@ impl Dataset {
     ) -> Result<()> {
         let assignments = Assignments::of_expressions(self.snapshot(), assignments)?;
         let fields = moved::with_members(assignments.fields());
-        let fragments = written.into_iter().flat_map(|written| written.fragments).collect();
-        let base = Arc::clone(self.snapshot());
-        let staged = moved::stage(&base, rows, fragments, fields, None, self.durability()).await?;
-        let change = staged.change_without_new(&base, uuid, properties)?;
-        let snapshot = crate::ops::publish(base, change, self.commit_options()).await.into_result()?;
-        self.move_to(snapshot);
-        Ok(())
+        let new_fragments = written.into_iter().flat_map(|written| written.fragments).collect();
+        let moves = WrittenMoves { rows, new_fragments, fields, inserted_keys: None };
+        self.commit_moves(moves, uuid, properties).await
     }
 }

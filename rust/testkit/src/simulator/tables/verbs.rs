@@ -405,7 +405,8 @@ async fn restore_rows(world: &mut World, at: usize, step: &Step) -> Result<(), S
     let effect = Effect::RestoreRows(ids, Box::new(then.clone()));
     world
         .call(at, step, &effect, Versions::One, async |table: &mut Dataset| {
-            table.restore_rows(&wanted, VersionRef::Number(version)).await.map(drop)
+            let retries = ConflictRetries::default();
+            table.restore_rows(&wanted, VersionRef::Number(version), retries).await.map(drop)
         })
         .await
 }

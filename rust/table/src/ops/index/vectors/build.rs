@@ -23,9 +23,9 @@ use uuid::Uuid;
 use super::super::build::{Built, complete, sink};
 use super::train::{VectorSource, vectors_in};
 use crate::indices::Segment;
-use crate::ops::spill::temporary_file;
 use crate::runtime::{advance, blocking, blocking_counted, processors};
 use crate::scan::{Projection, Scan, ScanOptions, ids_of_live_rows};
+use crate::spill::temporary_file;
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 

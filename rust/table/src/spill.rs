@@ -15,27 +15,27 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pennon_core::{Error, Result};
 
 /// Rows of a batch in a file, at most: what a reader holds.
-pub(super) const BATCH_ROWS: usize = 8192;
+pub(crate) const BATCH_ROWS: usize = 8192;
 
 /// A new file without a name. Errors: `Store` with the folder for temporary files if none can be made there.
-pub(super) fn temporary_file() -> Result<File> {
+pub(crate) fn temporary_file() -> Result<File> {
     tempfile::tempfile().map_err(|error| failed(error.into()))
 }
 
 /// A file that is being written.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     writer: StreamWriter<BufWriter<File>>,
 }
 
 impl Writer {
     /// Errors: `Store` if there is no room for temporary files.
-    pub(super) fn new(schema: &SchemaRef) -> Result<Self> {
+    pub(crate) fn new(schema: &SchemaRef) -> Result<Self> {
         let file = temporary_file()?;
         Ok(Self { writer: StreamWriter::try_new(BufWriter::new(file), schema).map_err(failed)? })
     }
 
     /// Adds rows, in batches of at most [`BATCH_ROWS`].
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
             let rows = BATCH_ROWS.min(batch.num_rows() - start);
             self.writer.write(&batch.slice(start, rows)).map_err(failed)?;
@@ -44,7 +44,7 @@ impl Writer {
     }
 
     /// Completes the file.
-    pub(super) fn finish(mut self) -> Result<Spilled> {
+    pub(crate) fn finish(mut self) -> Result<Spilled> {
         self.writer.finish().map_err(failed)?;
         let buffered = self.writer.into_inner().map_err(failed)?;
         let file = buffered.into_inner().map_err(|e| failed(ArrowError::from(e.into_error())))?;
@@ -54,11 +54,11 @@ impl Writer {
 
 /// A file that was written.
 #[derive(Debug, Clone)]
-pub(super) struct Spilled(Arc<File>);
+pub(crate) struct Spilled(Arc<File>);
 
 impl Spilled {
     /// Its batches, in order.
-    pub(super) fn read(&self) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + use<>> {
+    pub(crate) fn read(&self) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + use<>> {
         let from_start = Position { file: Arc::clone(&self.0), at: 0 };
         let reader = StreamReader::try_new(BufReader::new(from_start), None).map_err(failed)?;
         Ok(reader.map(|batch| batch.map_err(failed)))
