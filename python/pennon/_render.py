@@ -6,9 +6,9 @@ Only what an object holds or its manifest records is shown; to show one, no data
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +64,46 @@ def panel(title: object, facts: Mapping[str, object] | None = None, *grids: Grid
     parts += [_grid(grid) for grid in grids if grid.count]
     parts += [f"<p>{_cell(note)}</p>" for note in islice(notes, MOST_ROWS)]
     return f"<div>{''.join(parts)}</div>"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The base of what `verify`, `seal`, `scrub` and `repair` return: numbers, lists of dataclasses, `notes`."""
+
+    uri: str
+    """URI of the table."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={value}" for name, value in {"ok": self.ok, **self._numbers()}.items()]
+        shown += [f"{name}={listed(items, len(items))}" for name, items in self._lists().items()]
+        return f"{type(self).__name__}({self.uri!r}, {', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        flags = {"nothing is wrong": self.ok, **self._numbers()}
+        facts = {name: ("no", "yes")[value] if isinstance(value, bool) else value for name, value in flags.items()}
+        return panel(
+            f"{type(self).__name__} of {self.uri}",
+            facts,
+            *(_items(name, items) for name, items in self._lists().items()),
+            notes=getattr(self, "notes", ()),
+        )
+
+    def _numbers(self) -> dict[str, int]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
+
+    def _lists(self) -> dict[str, list[Any]]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, list) and name != "notes"}
+
+
+def _items(name: str, items: Sequence[Any]) -> Grid:
+    """Dataclasses as rows, below the names of their fields; that of the list stands for the first."""
+    names = [field.name for field in fields(items[0])] if items else []
+    return Grid((name, *names[1:]), ([getattr(item, at) for at in names] for item in items), len(items))
 
 
 def _grid(grid: Grid) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from pennon import _native, _readers, cleanup
 from pennon._compaction import (
@@ -293,9 +293,27 @@ class DatasetOptimizer(ExplainsAbsence):
         >>> done.before.fragments, done.after.fragments
         (2, 1)
         """
-        given = {name: value for name, value in locals().items() if name in CompactionOptions.__annotations__}
+        options: CompactionOptions = {
+            "target_rows_per_fragment": target_rows_per_fragment,
+            "max_rows_per_group": max_rows_per_group,
+            "max_bytes_per_file": max_bytes_per_file,
+            "materialize_deletions": materialize_deletions,
+            "materialize_deletions_threshold": materialize_deletions_threshold,
+            "defer_index_remap": defer_index_remap,
+            "num_threads": num_threads,
+            "batch_size": batch_size,
+            "compaction_mode": compaction_mode,
+            "binary_copy_read_batch_bytes": binary_copy_read_batch_bytes,
+            "max_source_fragments": max_source_fragments,
+            "max_source_rows": max_source_rows,
+            "max_source_bytes": max_source_bytes,
+            "excluded_fragment_ids": excluded_fragment_ids,
+            "data_storage_version": data_storage_version,
+            "max_seconds": max_seconds,
+            "partial_progress": partial_progress,
+        }
         _readers.check_version(data_storage_version, self._dataset._native.config.get(_readers.KEY))
-        return Compaction.execute(self._dataset, cast(CompactionOptions, given), progress=progress)
+        return Compaction.execute(self._dataset, options, progress=progress)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig, **kwargs: Any) -> None:
         """Remove old versions automatically, after every `interval` commits.

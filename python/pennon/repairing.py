@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pennon import _native
 from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
+from pennon._render import Report
 from pennon._text import counted
 from pennon.verification import Finding
 
@@ -53,8 +54,8 @@ class RepairAction:
         return cls(**{**parts, "row_ids": tuple(parts["row_ids"])})  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class RepairReport:
+@dataclass(frozen=True, repr=False)
+class RepairReport(Report):
     """What is wrong with a table, and what was or can be done. `str(report)` is for people.
 
     Examples
@@ -70,8 +71,6 @@ class RepairReport:
     >>> folder.cleanup()
     """
 
-    uri: str
-    """URI of the table."""
     applied: bool
     """Whether the actions were carried out."""
     findings: list[Finding]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pennon import _native
 from pennon._options import located, location, strings
 from pennon._progress import Progress, ProgressLike, Reporter
+from pennon._render import Report
 from pennon._text import counted, in_bytes
 from pennon.errors import CorruptError, InvalidInputError, StoreError
 from pennon.verification import Finding
@@ -29,8 +30,8 @@ _SAVE_SECONDS = 5.0
 """The state is written at most this often, and at the end."""
 
 
-@dataclass
-class ScrubReport:
+@dataclass(frozen=True, repr=False)
+class ScrubReport(Report):
     """What a scrub found. `str(report)` is for people.
 
     Examples
@@ -44,19 +45,17 @@ class ScrubReport:
     (6, 0, [])
     """
 
-    uri: str
-    """URI of the table."""
-    files: int = 0
+    files: int
     """Number of files that were looked at, now and before in the same pass."""
-    size_bytes: int = 0
+    size_bytes: int
     """Total size of these files in bytes."""
-    resumed: int = 0
+    resumed: int
     """Number of them that were looked at before, by the state."""
-    gone: int = 0
+    gone: int
     """Number of files that were removed meanwhile, with the versions that refer to them."""
-    without_checksums: int = 0
+    without_checksums: int
     """Number of files that have neither checksums nor a seal."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding]
     """The faults that were found, of this pass."""
 
     @property
@@ -76,6 +75,19 @@ class ScrubReport:
         >>> folder.cleanup()
         """
         return not self.findings
+
+    @classmethod
+    def _of(cls, uri: str, entries: Collection[ScrubbedParts], resumed: int) -> ScrubReport:
+        found = [entry for entry in entries if entry["size_bytes"] is not None]
+        return cls(
+            uri,
+            files=len(found),
+            size_bytes=sum(entry["size_bytes"] or 0 for entry in found),
+            resumed=resumed,
+            gone=sum(entry["size_bytes"] is None and not entry["findings"] for entry in entries),
+            without_checksums=sum(not entry["has_checksums"] for entry in found),
+            findings=[Finding._of(parts) for entry in entries for parts in entry["findings"]],
+        )
 
     def __str__(self) -> str:
         result = "nothing is wrong" if self.ok else counted(len(self.findings), "finding")
@@ -145,7 +157,7 @@ def scrub(
         raise InvalidInputError(f"bytes_per_second is {bytes_per_second}, expected 1 or more")
     with located(location(uri)), Reporter("scrub", progress) as report:
         files = _native.Scrub(location(uri), strings(storage_options))
-        found = ScrubReport(files.uri)
+        resumed = size_bytes = 0
         with _State.opened(state, files.uri) as kept:
             for at, path in enumerate(files.paths):
                 entry = kept.done.get(path)
@@ -153,21 +165,11 @@ def scrub(
                     entry = files.check(at, bytes_per_second)
                     kept.add(path, entry)
                 else:
-                    found.resumed += 1
-                _count(found, entry)
-                report(Progress(tasks=at + 1, of_tasks=len(files.paths), bytes=found.size_bytes))
+                    resumed += 1
+                size_bytes += entry["size_bytes"] or 0
+                report(Progress(tasks=at + 1, of_tasks=len(files.paths), bytes=size_bytes))
             kept.complete = True
-    return found
-
-
-def _count(found: ScrubReport, entry: ScrubbedParts) -> None:
-    found.findings += [Finding._of(parts) for parts in entry["findings"]]
-    if entry["size_bytes"] is not None:
-        found.files += 1
-        found.size_bytes += entry["size_bytes"]
-        found.without_checksums += not entry["has_checksums"]
-    elif not entry["findings"]:
-        found.gone += 1
+        return ScrubReport._of(files.uri, [kept.done[path] for path in files.paths], resumed)
 
 
 class _State:
@@ -208,8 +210,7 @@ class _State:
         try:
             kept = json.loads(path.read_text())
             uri, complete, done = kept["uri"], kept["complete"], dict(kept["done"])
-            for entry in done.values():
-                _count(ScrubReport(uri), entry)
+            ScrubReport._of(uri, done.values(), 0)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptError(f"{path} is not the state of a scrub: {error!r}") from error
         if uri != self._uri:

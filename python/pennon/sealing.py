@@ -8,14 +8,15 @@ from os import PathLike
 from pennon import _native
 from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
+from pennon._render import Report
 from pennon._text import counted, in_bytes
 from pennon.verification import Finding
 
 __all__ = ["SealReport", "seal"]
 
 
-@dataclass(frozen=True)
-class SealReport:
+@dataclass(frozen=True, repr=False)
+class SealReport(Report):
     """What became of the files of all versions of a table. `str(report)` is for people.
 
     Examples
@@ -27,11 +28,9 @@ class SealReport:
     (0, 3, [])
     """
 
-    uri: str
-    """URI of the table."""
     sealed: int
     """Number of files that were sealed."""
-    sealed_bytes: int
+    size_bytes: int
     """Total size of these files in bytes."""
     sealed_before: int
     """Number of files that had a seal before."""
@@ -62,7 +61,7 @@ class SealReport:
 
     def __str__(self) -> str:
         files = counted(self.sealed, "file")
-        parts = [f"{files} sealed ({in_bytes(self.sealed_bytes)})", f"{self.sealed_before} sealed before"]
+        parts = [f"{files} sealed ({in_bytes(self.size_bytes)})", f"{self.sealed_before} sealed before"]
         parts.append(f"{self.with_checksums} with checksums")
         if self.elsewhere:
             parts.append(f"{self.elsewhere} below other base paths")
@@ -112,5 +111,12 @@ def seal(
     """
     with located(location(uri)), Reporter("seal", progress) as report:
         parts = _native.seal_table(location(uri), strings(storage_options), report.counts)
-        findings = [Finding._of(finding) for finding in parts["findings"]]
-        return SealReport(uri=location(uri), **{**parts, "findings": findings})  # type: ignore[arg-type]
+        return SealReport(
+            location(uri),
+            sealed=parts["sealed"],
+            size_bytes=parts["sealed_bytes"],
+            sealed_before=parts["sealed_before"],
+            with_checksums=parts["with_checksums"],
+            elsewhere=parts["elsewhere"],
+            findings=[Finding._of(finding) for finding in parts["findings"]],
+        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pennon import _native
 from pennon._options import located, location, strings
 from pennon._progress import ProgressLike, Reporter
-from pennon._render import Grid, listed, panel
+from pennon._render import Report
 from pennon._text import aligned, counted, in_bytes
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ class Leftover:
     """Total size of the files in bytes."""
 
 
-@dataclass(frozen=True)
-class VerifyReport:
+@dataclass(frozen=True, repr=False)
+class VerifyReport(Report):
     """The result of a verification. `str(report)` is a table for people.
 
     Examples
@@ -129,8 +129,6 @@ class VerifyReport:
     True
     """
 
-    uri: str
-    """URI of the table."""
     version: int
     """The version that was checked down to its rows."""
     versions: int
@@ -164,26 +162,6 @@ class VerifyReport:
         >>> folder.cleanup()
         """
         return not self.findings
-
-    def __repr__(self) -> str:
-        findings, leftovers = (listed(found, len(found)) for found in (self.findings, self.leftovers))
-        return (
-            f"VerifyReport({self.uri!r}, version={self.version}, ok={self.ok}, findings={findings}, "
-            f"leftovers={leftovers})"
-        )
-
-    def _repr_html_(self) -> str:
-        counts = ("version", "versions", "fragments", "files")
-        facts = {"nothing is wrong": "yes" if self.ok else "no", **{name: getattr(self, name) for name in counts}}
-        findings = ((f.kind, f.version, f.fragment, f.path, f.message) for f in self.findings)
-        leftovers = ((f.kind, f.reason, f.files, f.size_bytes) for f in self.leftovers)
-        return panel(
-            f"VerifyReport of {self.uri}",
-            facts,
-            Grid(("finding", "version", "fragment", "file", "what"), findings, len(self.findings)),
-            Grid(("not needed", "why", "files", "bytes"), leftovers, len(self.leftovers)),
-            notes=self.notes,
-        )
 
     @classmethod
     def _of(cls, parts: ReportParts) -> VerifyReport:

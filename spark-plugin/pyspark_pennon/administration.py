@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_pennon.errors import internal, invalid
 from pyspark_pennon.handle import TableHandle
 from pyspark_pennon.options.provider import stored
+from pyspark_pennon.options.source import required_version
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import answered
@@ -198,7 +199,7 @@ class AdministrationMethods(TableHandle):
         >>> table.version, table.count()
         (3, 3)
         """
-        return self._restore(self._open(version))
+        return self._restore(self._open(required_version(version)))
 
     def restoreToTimestamp(self, timestamp: str | datetime) -> DataFrame:  # noqa: N802
         """Make the version of a time, the newest made at or before it, the newest again; see `restoreToVersion`.

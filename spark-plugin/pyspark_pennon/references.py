@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pyspark_pennon.handle import TableHandle
+from pyspark_pennon.options.source import checked_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +41,8 @@ class ReferenceMethods(TableHandle):
         rows = [(name, tag["version"], tag["branch"], tag["created_at"]) for name, tag in found]
         return self._frame(rows, _TAGS)
 
-    def createTag(self, name: str, version: int | None = None) -> None:  # noqa: N802 - as Delta spells names
-        """Name a version, by default the newest. A tagged version is kept by `vacuum`.
+    def createTag(self, name: str, version: int | str | None = None) -> None:  # noqa: N802 - as Delta spells names
+        """Name a version, by number or another tag, by default the newest. A tagged version is kept by `vacuum`.
 
         Raises
         ------
@@ -60,10 +61,10 @@ class ReferenceMethods(TableHandle):
         >>> table.toDF(tag="gold").count(), table.count()
         (3, 2)
         """
-        self._open().tags.create(name, version)
+        self._open().tags.create(name, checked_version(version))
 
-    def updateTag(self, name: str, version: int | None = None) -> None:  # noqa: N802
-        """Point a tag at another version, by default the newest.
+    def updateTag(self, name: str, version: int | str | None = None) -> None:  # noqa: N802
+        """Point a tag at another version, by number or tag, by default the newest.
 
         Raises
         ------
@@ -81,7 +82,7 @@ class ReferenceMethods(TableHandle):
         >>> table.toDF(tag="gold").count()
         2
         """
-        self._open().tags.update(name, version)
+        self._open().tags.update(name, checked_version(version))
 
     def deleteTag(self, name: str) -> None:  # noqa: N802
         """Remove a tag; a vacuum may then remove its version.
@@ -155,7 +156,7 @@ class ReferenceMethods(TableHandle):
         >>> dev.count(), table.count()
         (5, 3)
         """
-        made = self._open().create_branch(name, version)
+        made = self._open().create_branch(name, checked_version(version))
         return type(self)(self._spark, made.uri, self._storage_options)
 
     def deleteBranch(self, name: str) -> None:  # noqa: N802
@@ -223,7 +224,8 @@ class ReferenceMethods(TableHandle):
         >>> trial.count(), table.count()
         (2, 3)
         """
+        chosen = checked_version(version)
         table = self._open()
         make = table.shallow_clone if isShallow else table.deep_clone
-        made = make(target, table.version if version is None else version)
+        made = make(target, table.version if chosen is None else chosen)
         return type(self)(self._spark, made.uri, self._storage_options)

@@ -83,7 +83,7 @@ class Target:
 
     def counted(self, report: Any) -> DataFrame:
         """The metrics of a job that changed rows."""
-        counts = report.merge
+        counts = report.counts
         return self.metrics(
             updated=counts["num_updated_rows"],
             deleted=counts["num_deleted_rows"],

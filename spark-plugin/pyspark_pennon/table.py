@@ -204,7 +204,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
     def toDF(  # noqa: N802 - as Delta spells it
         self,
         *,
-        version: int | None = None,
+        version: int | str | None = None,
         tag: str | None = None,
         columns: Sequence[str] | None = None,
         **options: Any,
@@ -261,6 +261,9 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         dropUnchanged: bool = False,  # noqa: N803
     ) -> DataFrame:
         """What happened to rows in a range of versions; see [pyspark_pennon.read_changes][].
+
+        Both ends are included and each version has its own changes by default, as in Delta;
+        [LanceDataset.changes][pennon.LanceDataset.changes] excludes its begin and compares the two ends by default.
 
         Examples
         --------

@@ -55,7 +55,7 @@ def test_a_function_decides_in_threads_and_processes(table: pennon.LanceDataset)
     assert (plan.kind, plan.num_tasks) == ("change_rows", 4)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         done = jobs.run(plan, executor=executor)
-    assert done.merge == {"num_inserted_rows": 1, "num_updated_rows": 10, "num_deleted_rows": 10}
+    assert done.counts == {"num_inserted_rows": 1, "num_updated_rows": 10, "num_deleted_rows": 10}
     assert (content(done.dataset), done.rows) == (wanted, 21)
     theirs = lance.dataset(table.uri)
     theirs.validate()

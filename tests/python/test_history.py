@@ -137,7 +137,7 @@ def test_rows_come_back(table: pennon.LanceDataset) -> None:
     table.delete("id in (2, 3)")
     table.update({"text": "'new'"}, where="id in (5, 6)")
     before = lineage(table)
-    assert table.restore_rows([3, 5, 5], 1) == 2
+    assert table.restore_rows([3, 5, 5], 1) == {"num_restored_rows": 2}
     assert table.version == 4
     rows = {row["_rowid"]: row["text"] for row in table.to_table(with_row_id=True).to_pylist()}
     assert rows == {row: f"row {row}" for row in range(10) if row != 2} | {6: "new"}
@@ -149,9 +149,9 @@ def test_rows_come_back(table: pennon.LanceDataset) -> None:
     changes = table.changes(3).read_all().select(["_change_type", "_rowid"]).to_pylist()
     assert [tuple(change.values()) for change in changes] == [("update_postimage", 5), ("insert", 3)]
     table.tags.create("first", 1)
-    assert table.restore_rows([2], "first") == 1
+    assert table.restore_rows([2], "first") == {"num_restored_rows": 1}
     assert table.count_rows() == 10
-    assert table.restore_rows([], 1) == 0
+    assert table.restore_rows([], 1) == {"num_restored_rows": 0}
     table.validate()
 
 
@@ -175,7 +175,7 @@ def test_rows_of_a_version_that_the_handle_does_not_know(table: pennon.LanceData
     table.insert(numbers(1, 10))
     table.update({"text": "'new'"}, where="id = 10")
     # The row lives, in a version after that of the handle.
-    assert older.restore_rows([10], 2) == 1
+    assert older.restore_rows([10], 2) == {"num_restored_rows": 1}
     rows = older.to_table(with_row_id=True, filter="id = 10").to_pylist()
     assert rows == [{"id": 10, "text": "row 10", "_rowid": 10}]
     older.validate()
@@ -201,7 +201,7 @@ def test_rows_of_another_schema(uri: str) -> None:
     table = pennon.write_dataset(numbers(3), uri)
     wider = numbers(2, 20).append_column(pa.field("more", pa.int64()), pa.array([1, 2]))
     table.insert(wider, mode="overwrite")
-    assert table.restore_rows([1], 1) == 1
+    assert table.restore_rows([1], 1) == {"num_restored_rows": 1}
     rows = table.to_table(with_row_id=True).to_pylist()
     assert rows[-1] == {"id": 1, "text": "row 1", "more": None, "_rowid": 1}
     strict = pa.schema(
@@ -241,11 +241,11 @@ def test_rows_with_a_column_of_another_name(table: pennon.LanceDataset) -> None:
     # The operation comes after the message, far into the manifest.
     table.insert(pa.table({"id": [10], "text": ["new"], "part": [0]}), commit_message="long" * 200)
     assert table.optimize.compact_files().fragments_removed > 0
-    assert table.restore_rows([5], 2) == 1
+    assert table.restore_rows([5], 2) == {"num_restored_rows": 1}
     assert table.to_table(filter="id = 5")["part"].to_pylist() == [2]
     table.delete("id = 6")
     assert table.optimize.compact_files().fragments_removed > 0
-    assert table.restore_rows([6], 2) == 1
+    assert table.restore_rows([6], 2) == {"num_restored_rows": 1}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_rows_of_another_column_with_the_id(table: pennon.LanceDataset, values: 
     table.add_columns(pa.table({"other": values[1:]}).to_reader())
     with pytest.raises(pennon.UnsupportedError, match="other has the field id that column half had in version 2"):
         table.restore_rows([5], 2)
-    assert table.restore_rows([5], 1) == 1
+    assert table.restore_rows([5], 1) == {"num_restored_rows": 1}
     table.insert(pa.table({"number": [1], "letters": ["x"]}), mode="overwrite")
     with pytest.raises(pennon.UnsupportedError, match="number has the field id that column id had in version 1"):
         table.restore_rows([5], 1)
@@ -277,7 +277,7 @@ def test_rows_of_another_branch(table: pennon.LanceDataset) -> None:
     table.delete("id = 5")
     with pytest.raises(pennon.UnsupportedError, match="other has the field id that column half had in version 2"):
         table.restore_rows([5], "halves")
-    assert table.restore_rows([5], 1) == 1
+    assert table.restore_rows([5], 1) == {"num_restored_rows": 1}
 
 
 def test_the_same_row_comes_back_once(table: pennon.LanceDataset, uri: str) -> None:
@@ -286,7 +286,7 @@ def test_the_same_row_comes_back_once(table: pennon.LanceDataset, uri: str) -> N
     handles = [pennon.dataset(uri) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         done = list(pool.map(lambda handle: handle.restore_rows([1, 3], 1), handles))
-    assert done == [2] * 6
+    assert done == [{"num_restored_rows": 2}] * 6
     newest = pennon.dataset(uri)
     newest.validate()
     assert sorted(newest.to_table(with_row_id=True)["_rowid"].to_pylist()) == [1, 3, 5, 6, 7, 8, 9]

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from pennon import jobs
 from pennon.jobs import JobPlan, Task, TaskResult
+from support.spread import spread
 from support.tables import numbers
 
 from .conftest import processes
@@ -81,6 +82,7 @@ def in_processes(plan: JobPlan) -> list[TaskResult]:
 SHAPES = [one_by_one, in_json, in_threads, in_processes]
 
 
+@spread(of=1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tasks", [1, 5])
 def test_every_shape_does_the_same(
@@ -114,6 +116,7 @@ def test_every_shape_does_the_same(
     assert changes.num_rows == 2 * done.rows
 
 
+@spread()
 @pytest.mark.parametrize("tasks", [1, 3, 8])
 @pytest.mark.parametrize(
     ("predicate", "fragments"),
@@ -292,13 +295,14 @@ def test_run_looks_again_at_what_changed(table: pennon.LanceDataset, kind: str) 
         assert caught.value.retryable
 
 
-@pytest.mark.parametrize("patience", [0, timedelta(0)])
-def test_no_job_is_planned_again_after_its_time(table: pennon.LanceDataset, patience: timedelta | float) -> None:
+def test_no_job_is_planned_again_after_its_time(table: pennon.LanceDataset) -> None:
     with Meddling(table.uri, "id = 402") as executor, pytest.raises(pennon.CommitConflictError):
-        jobs.run(jobs.plan_delete(table, "id % 2 = 0", tasks=5), executor=executor, retry_timeout=patience)
+        jobs.run(jobs.plan_delete(table, "id % 2 = 0", tasks=5), executor=executor, retry_timeout=timedelta(0))
     with Meddling(table.uri, "id = 404") as executor:
         plan = jobs.plan_delete(table.uri, "id % 2 = 0", tasks=5)
         assert jobs.run(plan, executor=executor, retry_timeout=timedelta(hours=1)).rows > 0
+    with pytest.raises(pennon.InvalidTypeError, match="retry_timeout must be a timedelta, found 60"):
+        jobs.run(jobs.plan_delete(table.uri, "id = 1"), retry_timeout=60)  # type: ignore[arg-type]
 
 
 def test_a_callback_that_raises_ends_the_job(table: pennon.LanceDataset) -> None:

@@ -56,7 +56,7 @@ def test_merge_of_a_source(table: pennon.LanceDataset, tasks: int, in_processes:
             done = jobs.run(plan, source=a_source, executor=executor)
     else:
         done = jobs.run(plan, source=a_source())
-    assert done.merge == {"num_inserted_rows": 214, "num_updated_rows": 86, "num_deleted_rows": 0}
+    assert done.counts == {"num_inserted_rows": 214, "num_updated_rows": 86, "num_deleted_rows": 0}
     assert done.rows == 300
     found = {row["id"]: (row["_rowid"], row["n"]) for row in content(done.dataset)}
     expected = {at: 1 if at >= 500 else 0 for at in [*before, *range(500, 800)]}
@@ -84,9 +84,9 @@ def test_merge_of_parts_from_json(table: pennon.LanceDataset) -> None:
         results.append(TaskResult.from_json(task.run(part, max_rows_per_file=50).json()))
     done = plan.commit(results)
     left = [at for at in range(100) if at % 7]
-    assert done.merge == {"num_inserted_rows": 214, "num_updated_rows": 86, "num_deleted_rows": len(left)}
+    assert done.counts == {"num_inserted_rows": 214, "num_updated_rows": 86, "num_deleted_rows": len(left)}
     again = plan.commit(results)
-    assert (again.merge, again.dataset.version) == (done.merge, done.dataset.version)
+    assert (again.counts, again.dataset.version) == (done.counts, done.dataset.version)
     assert [row["id"] for row in content(done.dataset)] == [at for at in range(100, 500) if at % 7] + [
         *range(500, 800)
     ]
@@ -121,7 +121,7 @@ def test_a_merge_is_done_again_after_a_conflict(table: pennon.LanceDataset) -> N
         plan.commit(results)
     assert conflict.value.retryable
     done = jobs.run(plan, source=a_source())
-    assert done.merge == {"num_inserted_rows": 204, "num_updated_rows": 96, "num_deleted_rows": 0}
+    assert done.counts == {"num_inserted_rows": 204, "num_updated_rows": 96, "num_deleted_rows": 0}
     assert [row["id"] for row in content(done.dataset)][-310:] == [*range(500, 810)]
 
 
@@ -353,7 +353,7 @@ def test_rows_with_null_keys_are_inserted_once(table: pennon.LanceDataset) -> No
         return pa.table({"id": noise, "n": [3] * 64, "text": ["x"] * 64})
 
     done = jobs.run(jobs.plan_merge(upsert(table), source().schema, tasks=5), source=source)
-    assert done.merge == {"num_inserted_rows": 64, "num_updated_rows": 0, "num_deleted_rows": 0}
+    assert done.counts == {"num_inserted_rows": 64, "num_updated_rows": 0, "num_deleted_rows": 0}
     assert done.dataset.count_rows("id IS NULL AND n = 3") == 64
 
 

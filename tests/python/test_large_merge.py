@@ -85,7 +85,7 @@ def test_a_worker_is_killed_in_the_middle(tmp_path: Path) -> None:
         done = list(workers.map(run, plan.tasks))
     report = plan.commit(result for _, _, result in done)
     half = SOURCE // 2
-    assert report.merge == {"num_inserted_rows": half, "num_updated_rows": half, "num_deleted_rows": 0}
+    assert report.counts == {"num_inserted_rows": half, "num_updated_rows": half, "num_deleted_rows": 0}
     assert report.dataset.version == table.version + 1
     if LONG:
         assert max(peak for _, peak, _ in done) < GIGABYTE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -86,7 +87,8 @@ def test_what_is_shown(table: pennon.LanceDataset) -> None:
     assert repr(objects["scanner"]) == f"LanceScanner({where}, version=2, columns=['id', 'text'])"
     assert repr(objects["delta"]) == f"DatasetDelta({where}, begin=0, end=2)"
     assert repr(table.lance_schema) == "LanceSchema(['id', 'text'])"
-    assert repr(objects["verify"]) == f"VerifyReport({where}, version=2, ok=True, findings=[], leftovers=[])"
+    figures = "ok=True, version=2, versions=2, fragments=3, files=6, without_checksums=0"
+    assert repr(objects["verify"]) == f"VerifyReport({where}, {figures}, findings=[], leftovers=[])"
     assert "CompactionTask(read_version=2, fragments=[0, 1, 2])" in repr(objects["compaction"])
     for name, words in {
         "dataset": ["<td>id</td><td>int64</td><td>yes</td>", "<th>rows</th><td>9</td>"],
@@ -115,6 +117,26 @@ def test_results_of_upkeep(table: pennon.LanceDataset) -> None:
     assert "<th>old_versions</th><td>2</td>" in html(table.cleanup_old_versions(timedelta(0)))
     report = jobs.run(jobs.plan_delete(table, "id = 1", tasks=1))
     assert "<th>rows</th><td>1</td>" in html(report)
+
+
+def test_reports(table: pennon.LanceDataset, uri: str) -> None:
+    table.delete("id = 3")
+    path = next(Path(uri, "data").iterdir())
+    path.unlink()
+    reports = [pennon.verify(uri), pennon.seal(uri), pennon.scrub(uri), pennon.repair(uri)]
+    for report in reports:
+        name = type(report).__name__
+        assert repr(report).startswith(f"{name}({uri!r}, ok=False, ")
+        assert "findings=[Finding(kind='missing_file', version=" in repr(report)
+        page = html(report)
+        assert f"<strong>{name} of {uri}</strong>" in page
+        assert "<th>nothing is wrong</th><td>no</td>" in page
+        assert "<th>findings</th><th>version</th><th>fragment</th><th>path</th><th>message</th>" in page
+        assert "<td>missing_file</td>" in page
+        with pytest.raises(FrozenInstanceError):
+            report.findings = []  # type: ignore[misc]
+    assert "<th>actions</th><th>path</th>" in html(reports[-1])
+    assert "<th>applied</th><td>no</td>" in html(reports[-1])
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import lance
 import pennon
@@ -252,10 +254,16 @@ def test_tags_branches_and_clones(spark: SparkSession, table: pennon.LanceDatase
         ("newest", 4, None),
     ]
     assert lance.dataset(table.uri, version="gold").count_rows() == 21
+    handle.updateTag("gold", "newest")
     handle.updateTag("gold", 3)
+    handle.createTag("same", "gold")
+    assert {row.tag: row.version for row in handle.tags().collect()} == {"gold": 3, "newest": 4, "same": 3}
+    handle.deleteTag("same")
     handle.deleteTag("newest")
     assert [(row.tag, row.version) for row in handle.tags().collect()] == [("gold", 3)]
-    assert handle.toDF(tag="gold").count() == 20
+    assert handle.toDF(version="gold").count() == handle.toDF(tag="gold").count() == 20
+    with pytest.raises(pennon.InvalidInputError, match="both given"):
+        handle.toDF(version=3, tag="gold")
     with pytest.raises(pennon.AlreadyExistsError):
         handle.createTag("gold")
     dev = handle.createBranch("dev", 2)
@@ -280,6 +288,23 @@ def test_tags_branches_and_clones(spark: SparkSession, table: pennon.LanceDatase
     assert len(list(Path(deep.uri, "data").iterdir())) == 3
     with pytest.raises(pennon.AlreadyExistsError):
         handle.clone(deep.uri)
+
+
+@pytest.mark.parametrize("wrong", [2.0, True, (None, 2), ["gold"]])
+def test_a_version_is_a_number_or_a_tag(spark: SparkSession, table: pennon.LanceDataset, wrong: Any) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    calls: list[Callable[[], Any]] = [
+        lambda: handle.toDF(version=wrong),
+        lambda: handle.restoreToVersion(wrong),
+        lambda: handle.createTag("gold", wrong),
+        lambda: handle.updateTag("gold", wrong),
+        lambda: handle.createBranch("dev", wrong),
+        lambda: handle.clone(f"{table.uri}-clone", version=wrong),
+    ]
+    for call in calls:
+        with pytest.raises(pennon.InvalidTypeError, match=r"^version is .*: expected a number or a tag"):
+            call()
+    assert (handle.version, handle.tags().count(), handle.branches().count()) == (4, 0, 0)
 
 
 def test_properties_and_damage(spark: SparkSession, table: pennon.LanceDataset) -> None:

@@ -239,7 +239,7 @@ def test_a_tag_of_a_branch(spark: SparkSession, table: pennon.LanceDataset, push
         assert sorted(row.id for row in loaded.collect()) == expected
         found = spark.read.format("pennon").option("tag", "trial").option("push_filters", push).load(table.uri)
         assert [row.id for row in found.where("id >= 19").collect()] == [n for n in expected if n >= 19]
-    assert sorted(row.id for row in read(spark, table.uri, tag="trial").collect()) == expected
+    assert sorted(row.id for row in read(spark, table.uri, version="trial").collect()) == expected
 
 
 def test_a_schema_of_another_frame(spark: SparkSession, table: pennon.LanceDataset, tmp_path: Path) -> None:
@@ -435,11 +435,12 @@ def test_bad_options(
 
 def test_bad_arguments(spark: SparkSession, table: pennon.LanceDataset) -> None:
     for arguments, message in [
-        ({"version": 1, "tag": "two"}, "both given"),
+        ({"version": "two", "branch": "dev"}, "both given"),
         ({"columns": "id"}, "expected a list of names"),
         ({"columns": ["nam"]}, "nam"),
         ({"columns": ["id", "name", "ID"]}, "The column 'id' is named twice"),
-        ({"version": True}, "'version' is True: expected a number"),
+        ({"version": True}, "version is True: expected a number or a tag"),
+        ({"version": (None, 1)}, "expected a number or a tag"),
         ({"filter_sql": "id >"}, "parsing"),
         ({"version": 99}, "not found"),
         ({"branch": "nowhere"}, "nowhere"),

@@ -52,25 +52,25 @@ class RowMethods(ScanMethods):
 
     def take_rows(
         self,
-        ids: Sequence[int] | pa.Array,
+        row_ids: Sequence[int] | pa.Array,
         columns: Columns | None = None,
         *,
         missing: Missing = "skip",
     ) -> pa.Table:
-        """Rows by row id, in the order of `ids`; a repeated id returns the row again.
+        """Rows by row id, in the order of `row_ids`; a repeated id returns the row again.
 
         Only the fragments that have the rows are read, whatever the size of the table. In a table without stable
         row ids, ids are addresses, and with `"skip"` one that is in no fragment is an error.
 
         Parameters
         ----------
-        ids
+        row_ids
             Values of `_rowid`: integers, or an Arrow array, which is not converted.
         columns
             Columns by name, or SQL expressions by the name of their result; all columns of the table by default.
         missing
             What becomes of an id that no live row has: `"skip"` leaves it out, `"error"` raises, `"null"` returns a
-            row of nulls, so that the result has as many rows as `ids`.
+            row of nulls, so that the result has as many rows as `row_ids`.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class RowMethods(ScanMethods):
         >>> table.take_rows([2, 1], missing="null")["a"].to_pylist()
         [30, None]
         """
-        return rows.take(self._native, "id", ids, columns, missing=missing)
+        return rows.take(self._native, "id", row_ids, columns, missing=missing)
 
     def _take_rows(
         self,

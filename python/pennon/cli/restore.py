@@ -36,7 +36,7 @@ def command(table: Address, rows: tuple[int, ...], dry_run: bool, reference: Nam
             found = older.take_rows(list(dict.fromkeys(rows)), columns=["_rowid"]).num_rows
             output.line(f"would restore {counted(found, 'row')} of version {older.version}")
             return
-        count = newest.restore_rows(list(rows), reference)
+        count = newest.restore_rows(list(rows), reference)["num_restored_rows"]
         output.line(f"version {newest.version} has {counted(count, 'row')} of version {older.version} again")
         return
     difference = ""

@@ -31,9 +31,9 @@ class JobReport:
         Rows that were added, deleted or updated, moved by a compaction, or that got columns.
     dataset
         The table at the version that the job made.
-    merge
-        Of a merge, what [MergeInsertBuilder.execute][pennon.MergeInsertBuilder.execute] returns; the same numbers
-        of changes of rows.
+    counts
+        Of a merge and of changes of rows, what [MergeInsertBuilder.execute][pennon.MergeInsertBuilder.execute]
+        returns.
     verification
         What a verification found.
 
@@ -49,7 +49,7 @@ class JobReport:
 
     rows: int
     dataset: LanceDataset
-    merge: ExecuteResult | None = None
+    counts: ExecuteResult | None = None
     verification: VerifyReport | None = None
 
     def _repr_html_(self) -> str:

@@ -299,7 +299,7 @@ def plan_merge(
     >>> merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     >>> source = pa.table({"id": [3, 4], "n": [7, 7]})
     >>> done = jobs.run(jobs.plan_merge(merge, source.schema, tasks=2), source=source)
-    >>> done.merge
+    >>> done.counts
     {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
     >>> sorted(done.dataset.to_table()["n"].to_pylist())
     [0, 0, 7, 7]
@@ -396,7 +396,7 @@ def plan_change_rows(
     ...     batch = batch.filter(pc.equal(batch["name"], "Bob"))
     ...     return {"_rowaddr": batch["_rowaddr"], "name": pc.utf8_upper(batch["name"])}
     >>> plan = jobs.plan_change_rows(table, schema, columns=["name"], decide=shout)
-    >>> jobs.run(plan).merge
+    >>> jobs.run(plan).counts
     {'num_inserted_rows': 0, 'num_updated_rows': 1, 'num_deleted_rows': 0}
     """
     scan: dict[str, Any] | None = None

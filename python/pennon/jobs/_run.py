@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon._progress import Progress, ProgressLike, Reporter
-from pennon.errors import CommitConflictError, InternalError, InvalidInputError
+from pennon.errors import CommitConflictError, InternalError, InvalidInputError, InvalidTypeError
 from pennon.jobs._task import WITH_SOURCE, Task, TaskResult
 from pennon.processors import cpu_count
 
@@ -28,7 +28,7 @@ def run(
     executor: Executor | None = None,
     progress: ProgressLike = None,
     conflict_retries: int = 10,
-    retry_timeout: timedelta | float = 3600.0,
+    retry_timeout: timedelta = timedelta(hours=1),
 ) -> JobReport:
     """Run all tasks and commit, planning again what others changed meanwhile.
 
@@ -50,9 +50,8 @@ def run(
         committed. True for a bar of tqdm, False for nothing. By default a bar, where tqdm is installed and somebody
         is watching: in a terminal or a notebook, after two seconds.
     conflict_retries, retry_timeout
-        How often, and for how long, a `timedelta` or seconds, a job is planned again after a conflict with another
-        writer.
-        Compactions, jobs with `data`, and those whose source names rows by their addresses are not.
+        How often, and for how long, a job is planned again after a conflict with another writer. Compactions, jobs
+        with `data`, and those whose source names rows by their addresses are not.
 
     Raises
     ------
@@ -73,6 +72,8 @@ def run(
     >>> seen[-1]
     (2, 3)
     """
+    if not isinstance(retry_timeout, timedelta):
+        raise InvalidTypeError(f"retry_timeout must be a timedelta, found {retry_timeout!r}")
     if plan.kind == "scan":
         raise InvalidInputError("A scan has nothing to commit: read the batches of its tasks")
     if data is None and source is None and plan.num_tasks is None:
@@ -95,14 +96,13 @@ def run(
                 retry_timeout=retry_timeout,
             )
     started = time.monotonic()
-    seconds = retry_timeout.total_seconds() if isinstance(retry_timeout, timedelta) else retry_timeout
     for attempt in range(conflict_retries + 1):
         with Reporter(plan.kind, progress) as report:
             results = _results(plan, data, source, executor, report)
         try:
             return plan.commit(results)
         except CommitConflictError as conflict:
-            late = time.monotonic() - started > seconds
+            late = time.monotonic() - started > retry_timeout.total_seconds()
             if not conflict.retryable or attempt == conflict_retries or late or data is not None:
                 raise
             try:

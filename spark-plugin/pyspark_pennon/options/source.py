@@ -33,6 +33,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark_pennon.errors import invalid, wrong_type
@@ -150,10 +151,23 @@ class ReadOptions:
         )
 
 
-def one_reference(version: int | None, tag: str | None) -> int | str | None:
-    """A version by number or by tag. Raises `ValueError` if both are given, or a boolean."""
-    if isinstance(version, bool):
-        raise invalid(f"Pennon option 'version' is {version}: expected a number")
+def checked_version(version: Any) -> int | str | None:
+    """A version by number or by tag, as calls take it, or none. Raises `InvalidTypeError` for anything else."""
+    return None if version is None else required_version(version)
+
+
+def required_version(version: Any) -> int | str:
+    """As `checked_version`, where a version must be given."""
+    if isinstance(version, str):
+        return version
+    if isinstance(version, bool) or not hasattr(version, "__index__"):
+        raise wrong_type(f"version is {version!r}: expected a number or a tag")
+    return index(version)
+
+
+def one_reference(version: int | str | None, tag: str | None) -> int | str | None:
+    """A version by number or tag, of which one is given or none. Raises `ValueError` if both are."""
+    version = checked_version(version)
     if version is not None and tag is not None:
         raise invalid("Pennon options 'version' and 'tag' were both given; give one of them")
     return version if tag is None else tag

@@ -33,7 +33,7 @@ def read(
     *,
     columns: Sequence[str] | None = None,
     where: Column | str | None = None,
-    version: int | None = None,
+    version: int | str | None = None,
     tag: str | None = None,
     branch: str | None = None,
     timestamp: datetime | str | None = None,
@@ -70,8 +70,8 @@ def read(
         `IN`, null checks and text functions of it are also used to skip rows while scanning. If it has nothing
         else, it is left to the scan, and columns that only it names do not come to Spark.
     version, tag, branch, timestamp
-        What to read: a version by number or by tag, or the newest one that was committed at or before a time (naive
-        times are local); with a branch one of its versions, by default its newest.
+        What to read: a version by number or tag, which is `version` or `tag`, or the newest one that was committed
+        at or before a time (naive times are local); with a branch one of its versions, by default its newest.
     with_row_id, with_row_address
         Add `_rowid` or `_rowaddr` (long).
     with_row_versions
@@ -89,9 +89,11 @@ def read(
 
     Raises
     ------
-    ValueError
-        There is no such table or version, options contradict each other, a column is unknown or named twice,
-        `filter_sql` is not valid, or a column has a type that Spark does not have.
+    pennon.NotFoundError
+        There is no such table, version or branch.
+    pennon.InvalidInputError
+        Options contradict each other, a column is unknown or named twice, `filter_sql` is not valid, or a column
+        has a type that Spark does not have.
     pyspark.errors.AnalysisException
         `where` is not valid.
     pennon.UnsupportedError
@@ -103,7 +105,8 @@ def read(
     >>> flights = spark.createDataFrame([(1, "AA"), (2, "UA"), (3, None)], "id long, carrier string")
     >>> done = write(flights, f"{folder}/flights.lance")
     >>> LanceTable.forPath(spark, f"{folder}/flights.lance").createTag("audited")
-    >>> frame = read(spark, f"{folder}/flights.lance", columns=["id"], where="carrier IS NOT NULL", tag="audited")
+    >>> uri = f"{folder}/flights.lance"
+    >>> frame = read(spark, uri, tag="audited", columns=["id"], where="carrier IS NOT NULL")
     >>> frame.orderBy("id").collect()
     [Row(id=1), Row(id=2)]
     >>> read(spark, f"{folder}/flights.lance", version=1, filter_sql="id = 3", with_row_id=True).columns

@@ -44,7 +44,7 @@ def nearest(
     metric: str | None = None,
     columns: Sequence[str] | None = None,
     filter_sql: str | None = None,
-    version: int | None = None,
+    version: int | str | None = None,
     tag: str | None = None,
     with_row_id: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -75,7 +75,7 @@ def nearest(
     filter_sql
         Predicate in Pennon's SQL dialect: only rows of the table for which it is true are searched.
     version, tag
-        The version that is searched; the newest when this is called by default.
+        The version that is searched, by number or tag; the newest when this is called by default.
     with_row_id
         Add `_rowid` (long).
     options
@@ -92,9 +92,12 @@ def nearest(
 
     Raises
     ------
-    ValueError
-        There is no such table, version or column, a column is in both frame and table, or an option is unknown.
-        `SchemaMismatchError`: the queries are not vectors.
+    pennon.NotFoundError
+        There is no such table or version.
+    pennon.InvalidInputError
+        There is no such column, a column is in both frame and table, or an option is unknown.
+    pennon.SchemaMismatchError
+        The queries are not vectors.
 
     Examples
     --------

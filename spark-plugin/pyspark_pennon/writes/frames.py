@@ -104,9 +104,12 @@ def write(
 
     Raises
     ------
-    ValueError
-        An option is wrong or contradicts another one, the table exists and must not (`pennon.AlreadyExistsError`),
-        or the frame does not fit it (`pennon.SchemaMismatchError`). No task was run then.
+    pennon.InvalidInputError
+        An option is wrong or contradicts another one. No task was run then.
+    pennon.AlreadyExistsError
+        The table exists and must not. No task was run then.
+    pennon.SchemaMismatchError
+        The frame does not fit the table. No task was run then.
     pennon.CommitConflictError
         Another writer changed what `replace_where` replaces, in each of several attempts, or overwrote or restored
         the table: then it is not tried again.

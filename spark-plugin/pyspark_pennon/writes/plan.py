@@ -168,9 +168,9 @@ class WritePlan:
             if not self.is_append or self.must_create:
                 raise
             report = self._append_to_new_table(plan, results)
-        if report.merge is not None:
-            done["num_inserted_rows"] = report.merge["num_inserted_rows"]
-            done["num_deleted_rows"] = report.merge["num_deleted_rows"]
+        if report.counts is not None:
+            done["num_inserted_rows"] = report.counts["num_inserted_rows"]
+            done["num_deleted_rows"] = report.counts["num_deleted_rows"]
         return {**done, "version": report.dataset.version}
 
     def _append_with(self, new: NewColumns, uuid: str, results: list[NewFragments]) -> int:
