@@ -31,9 +31,20 @@ class ExamplesOverTorch:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "spread(of, times): some of the cases in `make test`, see support/spread.py")
     # The hook of a file is called for the tests below it only, and the examples are those of the package.
     if importlib.util.find_spec("torch") is None:
         config.pluginmanager.register(ExamplesOverTorch())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Last: of what the command line selects.
+    from support.spread import left_out
+
+    if out := left_out(items):
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
 
 
 def pytest_report_header() -> str:

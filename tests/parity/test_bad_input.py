@@ -16,6 +16,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_same, contents
+from support.spread import spread
 
 MODULES = pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
 
@@ -50,6 +51,7 @@ DAMAGE = {
 }
 
 
+@spread()
 @MODULES
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("kind", ["manifest", "data", "arrow deletions", "bitmap deletions"])

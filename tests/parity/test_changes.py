@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_same
 from support.feeds import apply, composed, feed, state
+from support.long import LONG
 from support.seeds import seeds
+from support.spread import spread
 from support.tables import numbers
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
@@ -179,8 +181,9 @@ def pad(table: lance.LanceDataset, data: pa.Table) -> pa.Table:
     return data.select(table.schema.names)
 
 
+@spread(of=1)
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(8 if LONG else 4))
 def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
     """state(a) + changes(a, b) = state(b), and the feed of (a, c) is that of (a, b) and (b, c) together."""
     uri, dice = str(tmp_path / "t"), random.Random(seed)

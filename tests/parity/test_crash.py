@@ -18,11 +18,12 @@ from soak.kills import ACKNOWLEDGED, WRITERS, Table, run
 from soak.processes import WriterError
 from soak.tags import Tags
 from soak.zygote import Zygote
+from support.long import LONG
 from support.seeds import SEED
 from support.tables import numbers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_000)]
-KILLS = int(os.environ.get("PENNON_KILLS", "150"))
+KILLS = int(os.environ.get("PENNON_KILLS", "150" if LONG else "80"))
 
 
 @pytest.fixture(autouse=True)

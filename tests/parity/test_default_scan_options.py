@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pennon import jobs
+from support.spread import spread
 
 DATA = pa.table({"id": [9, 1, 8, 3, 7, 5, 6, 2, 4, 0], "s": list("abcdefghij")})
 EVEN = DATA.set_column(0, "id", pc.multiply(DATA["id"], 2))
@@ -76,6 +77,7 @@ CALLS: dict[str, Callable[[ModuleType, Any], Any]] = {
 }
 
 
+@spread(of=1, times=4)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("options", OPTIONS)
 def test_calls_find_what_the_reference_finds(tmp_path: Path, options: str, call: str) -> None:
@@ -120,6 +122,7 @@ NEW_COLUMNS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("add", NEW_COLUMNS)
 @pytest.mark.parametrize("options", OPTIONS)
 def test_new_values_are_in_their_rows(tmp_path: Path, options: str, add: str) -> None:

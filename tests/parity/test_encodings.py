@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 from support.compare import assert_same
+from support.spread import spread
 
 SHAPES: dict[str, Callable[[np.random.Generator, random.Random], pa.Array]] = {}
 WORDS = [
@@ -333,6 +334,7 @@ def build(name: str) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("name", sorted(SHAPES))
 def test_what_pennon_writes_both_read(tmp_path: Path, name: str, file_version: str) -> None:
     array = build(name)
@@ -378,6 +380,7 @@ ASKED = [
 ]
 
 
+@spread()
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(f"{k}-{v}" for k, v in o.items()))
 def test_what_a_field_asks_for(tmp_path: Path, name: str, options: dict[str, str], file_version: str) -> None:

@@ -29,6 +29,7 @@ from support.refusals import (
     works,
 )
 from support.shapes import LARGE, SHAPES
+from support.spread import spread
 
 ROWS = 2_500
 
@@ -102,6 +103,7 @@ def assert_read_alike(path: str, expected: pa.Table, seed: str, members: bool = 
         assert_same(found, LanceFileReader(path, columns=columns).read_all().to_table())
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_reads(tmp_path: Path, name: str, version: str) -> None:
@@ -123,6 +125,7 @@ def test_reads(tmp_path: Path, name: str, version: str) -> None:
     assert_read_alike(str(path), data, name + version)
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_writes(tmp_path: Path, name: str, version: str) -> None:
@@ -393,6 +396,7 @@ def optioned(name: str) -> pa.Table:
     return pa.table([values.cast(field.type)], schema=pa.schema([field]))
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_options_are_written(tmp_path: Path, name: str, version: str) -> None:
@@ -405,6 +409,7 @@ def test_options_are_written(tmp_path: Path, name: str, version: str) -> None:
     assert_read_alike(str(path), optioned(name), name, members=not name.startswith("packed"))
 
 
+@spread()
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("max_page_bytes", [None, 2_000])
 @pytest.mark.parametrize("name", sorted(SPECIAL))
@@ -423,6 +428,7 @@ def test_special_columns_are_written(tmp_path: Path, name: str, max_page_bytes: 
     assert_read_alike(path, data, name, members=False)
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_options_are_read(tmp_path: Path, name: str, version: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.spread import spread
 from support.vectors import ask, column, exact, vectors, written
 
 ROWS, FRAGMENTS, OF_FRAGMENT = 60, 3, 20
@@ -73,6 +74,7 @@ def compare(uri: str, kind: str) -> None:
             assert found["id"].to_pylist() == expected["id"].to_pylist(), (number, library)
 
 
+@spread()
 @pytest.mark.parametrize("merged", [False, True], ids=["parts", "merged"])
 @pytest.mark.parametrize("how", ["update", "merge", "replacement"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -293,6 +295,7 @@ CHANGES: dict[str, Callable[[str, str], Any]] = {
 }
 
 
+@spread()
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["BTREE", "ZONEMAP", "LABEL_LIST"])
 def test_a_column_is_changed_while_it_is_indexed(uri: str, stable: bool, kind: str, change: str) -> None:

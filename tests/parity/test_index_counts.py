@@ -6,6 +6,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
 
 ROWS = 40_000
 # A page of a B-tree.
@@ -36,7 +37,8 @@ FILTERS = (
 
 def compare(uri: str) -> None:
     ours, theirs = pennon.dataset(uri), lance.dataset(uri)
-    for text in FILTERS:
+    # In `make test` every second one, of the next version the others.
+    for text in FILTERS if LONG else FILTERS[ours.version % 2 :: 2]:
         expected = theirs.scanner(columns=["id"], filter=text, use_scalar_index=False).to_table().num_rows
         assert ours.count_rows(text) == expected, text
         assert ours.scanner(filter=text).count_rows() == expected, text

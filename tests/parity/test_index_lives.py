@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +16,9 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
 from support.protobuf import index_entries
+from support.spread import spread
 from support.vectors import ask, column, exact, vectors
 
 ROWS, OF_FRAGMENT = 600, 200
@@ -44,11 +50,24 @@ def data(first: int = 0, rows: int = ROWS, seed: int = 0) -> pa.Table:
     )
 
 
-def indexed(uri: str, stable: bool, library: Any) -> None:
-    lance.write_dataset(data(), uri, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)
-    for kind, (name, _) in SCALARS.items():
-        by = lance if kind == "NGRAM" else library
-        by.dataset(uri).create_scalar_index(name, kind, name=kind)
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all workers share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+def indexed(templates: Path, uri: str, stable: bool, library: Any) -> None:
+    template = templates / f"indexed-{library.__name__}-{stable}"
+    if not template.exists():
+        made = f"{uri}-made"
+        lance.write_dataset(data(), made, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)
+        for kind, (name, _) in SCALARS.items():
+            by = lance if kind == "NGRAM" else library
+            by.dataset(made).create_scalar_index(name, kind, name=kind)
+        with contextlib.suppress(OSError):  # another worker was first
+            os.rename(made, template)
+    shutil.copytree(template, uri)
 
 
 def vector_indexed(uri: str, stable: bool, library: Any, kind: str) -> None:
@@ -60,7 +79,9 @@ def compare(uri: str, **where: Any) -> None:
     ours, theirs = pennon.dataset(uri, **where), lance.dataset(uri, **where)
     names = ours.schema.names
     for name, predicates in SCALARS.values():
-        for predicate in predicates if name in names else []:
+        # In `make test` every second one, of the next version the others.
+        some = predicates if LONG or len(predicates) == 1 else predicates[ours.version % 2 :: 2]
+        for predicate in some if name in names else []:
             expected = sorted(ids(theirs.scanner(columns=["id"], filter=predicate, use_scalar_index=False)))
             assert sorted(ids(ours.scanner(columns=["id"], filter=predicate))) == expected, predicate
             assert sorted(ids(theirs.scanner(columns=["id"], filter=predicate))) == expected, predicate
@@ -190,10 +211,11 @@ CHANGES: dict[str, Callable[[str, str], str]] = {
 }
 
 
+@spread()
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_values(uri: str, stable: bool, change: str, library: Any) -> None:
-    indexed(uri, stable, library)
+def test_values(templates: Path, uri: str, stable: bool, change: str, library: Any) -> None:
+    indexed(templates, uri, stable, library)
     if change == "data replacement":
         columns_of_their_own(uri)
         for kind in ("BTREE", "ZONEMAP", "BLOOMFILTER"):
@@ -214,6 +236,7 @@ def test_values(uri: str, stable: bool, change: str, library: Any) -> None:
     compare(uri)
 
 
+@spread()
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 @pytest.mark.parametrize("kind", VECTORS)
 @pytest.mark.parametrize("change", CHANGES)
@@ -252,6 +275,7 @@ def test_codes_of_one_bit_are_read(uri: str, stable: bool, metric: str) -> None:
     assert hits >= 40
 
 
+@spread()
 @pytest.mark.parametrize("bits", [1, 2, 4, 5, 8])
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_distances_by_codes_of_bits_are_those_of_the_reference(

@@ -9,6 +9,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.spread import spread
 from support.vectors import column
 
 FRAGMENTS, OF_FRAGMENT, DIMENSION = 4, 300, 4
@@ -103,6 +104,7 @@ CASES: dict[str, tuple[list[Segment], list[Segment]]] = {
 }
 
 
+@spread(of=1)
 @pytest.mark.parametrize("case", CASES)
 def test_as_pylance(uri: str, stable: bool, case: str) -> None:
     old, new = CASES[case]

@@ -14,6 +14,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon.types import ColumnOrdering
+from support.spread import spread
 
 ROWS = 6000
 FLOATS = [-0.0, 0.0, float("nan"), -float("nan"), float("inf"), float("-inf")]
@@ -155,6 +156,7 @@ def test_a_thousand_keys(tmp_path: Path) -> None:
     assert found["k"].to_pylist() == wanted
 
 
+@spread(of=1)
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 def test_types(uri: str, stable: bool, library: Any, type: str) -> None:

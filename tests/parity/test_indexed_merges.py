@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from support.long import LONG
 from support.seeds import seeds
+from support.spread import spread
 
 # So many rows of a table are worth a row of a source that is looked up: small sources are.
 ROWS = 12_000
@@ -133,6 +134,7 @@ class Twins:
         assert state(self.uris["theirs"]) == state(self.uris["plain"])
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("type", TYPES)
 def test_types_of_keys(tmp_path: Path, stable: bool, kind: str, type: str) -> None:
@@ -145,6 +147,7 @@ def test_types_of_keys(tmp_path: Path, stable: bool, kind: str, type: str) -> No
     twins.run("k", "upsert", rows(type, [6, 5001, 11_001, ROWS + 9], 2 * 10**6))
 
 
+@spread(of=1)
 @pytest.mark.parametrize("clauses", CLAUSES)
 def test_clauses(tmp_path: Path, stable: bool, clauses: str) -> None:
     """With rows deleted, changed and added since the index was made, keys that occur more than once, and null."""
@@ -234,6 +237,7 @@ def test_updates_and_deletes_look_at_few_rows(uri: str, stable: bool, verb: str)
     assert pennon.dataset(uri).count_rows() == ROWS - (3 if verb == "delete" else 0)
 
 
+@spread(of=1)
 @pytest.mark.parametrize("seed", seeds(60 if LONG else 3))
 def test_random_programs(tmp_path: Path, stable: bool, seed: int) -> None:
     """Merges between all that moves rows, by both libraries in turns: as without an index."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 from lance.dataset import ColumnOrdering as TheirOrdering
 from pennon.types import ColumnOrdering
+from support.long import LONG
+from support.spread import spread
 
 ROWS = 3000
 FLOATS = [-0.0, 0.0, float("nan"), -float("nan"), float("inf"), float("-inf"), 1.5, -2.5]
@@ -57,17 +60,18 @@ def rows_of(table: Any, **scan: Any) -> list[str]:
 
 def compare(uri: str, filters: tuple[str | None, ...] = (None,), limits: tuple[int, ...] = (1, 10, 90)) -> None:
     ours, theirs = pennon.dataset(uri), lance.dataset(uri)
-    for filter in filters:
-        for limit in limits:
-            for order in orders(limit) + orders(limit, 7):
-                expected = rows_of(ours, filter=filter, use_scalar_index=False, **order)
-                assert rows_of(ours, filter=filter, **order) == expected, (filter, order)
-                assert ours.scanner(filter=filter, **order).count_rows() == len(expected)
-                # The reference gives equal rows in another order when it has to.
-                found = rows_of(theirs, filter=filter, **order)
-                assert [row.partition(", 'n'")[0] for row in found] == [r.partition(", 'n'")[0] for r in expected]
+    asked = itertools.product(filters, (order for limit in limits for order in orders(limit) + orders(limit, 7)))
+    # A third of them, of each version another one.
+    for filter, order in asked if LONG else itertools.islice(asked, ours.version % 3, None, 3):
+        expected = rows_of(ours, filter=filter, use_scalar_index=False, **order)
+        assert rows_of(ours, filter=filter, **order) == expected, (filter, order)
+        assert ours.scanner(filter=filter, **order).count_rows() == len(expected)
+        # The reference gives equal rows in another order when it has to.
+        found = rows_of(theirs, filter=filter, **order)
+        assert [row.partition(", 'n'")[0] for row in found] == [r.partition(", 'n'")[0] for r in expected]
 
 
+@spread()
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 def test_types(uri: str, stable: bool, library: Any, type: str) -> None:

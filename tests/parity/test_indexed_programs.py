@@ -25,8 +25,9 @@ import pyarrow as pa
 import pytest
 from support.long import LONG
 from support.seeds import SEED
+from support.spread import spread
 
-PROGRAMS = int(os.environ.get("PENNON_PROGRAMS", "300" if LONG else "3"))
+PROGRAMS = int(os.environ.get("PENNON_PROGRAMS", "300" if LONG else "2"))
 STEPS = 40 if LONG else 16
 DIMENSION, PARTITIONS, K = 4, 3, 12
 GRAPH = {"m": 8, "ef_construction": 60}
@@ -282,6 +283,7 @@ def below_20(row: Row) -> bool:
     return row[0] is not None and row[0] < 20
 
 
+@spread(of=1)
 @pytest.mark.parametrize("program", range(PROGRAMS))
 def test_random_programs(tmp_path: Path, stable: bool, program: int) -> None:
     Program(str(tmp_path / "table"), stable, f"{SEED} {program} {stable}").run(STEPS)

@@ -13,7 +13,9 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
+from support.long import LONG
 from support.seeds import SEED
+from support.spread import spread
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +31,7 @@ def ids(start: int, rows: int) -> pa.Table:
     return pa.table({"id": numbers, "text": names, "pair": pairs})
 
 
+@spread()
 @pytest.mark.parametrize("first", [lance, pennon], ids=["reference-creates", "pennon-creates"])
 def test_taking_turns(tmp_path: Path, first: object, stable: bool, file_version: str) -> None:
     """Appends, deletes, an overwrite and a restore by either side, checked against a plain list after each."""
@@ -76,9 +79,9 @@ def test_row_ids_are_never_given_twice(tmp_path: Path) -> None:
 
 
 def test_four_processes_at_once(tmp_path: Path) -> None:
-    """Two Pennon and two reference processes, 50 appends and 50 single-row deletes each, on disjoint rows."""
+    """Two Pennon and two reference processes append and delete `rounds` times each, on disjoint rows."""
     uri = str(tmp_path / "t")
-    writers, rounds, rows = 4, 50, 4
+    writers, rounds, rows = 4, 50 if LONG else 20, 4
     pennon.write_dataset(ids(0, writers * rounds).select(["id", "text"]), uri)
     processes = [
         subprocess.Popen(

@@ -11,6 +11,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_same
+from support.spread import spread
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +31,7 @@ def values(kind: str) -> list[bytes | None]:
     return [None if row % 3 == 0 else value(row) for row in range(60)]
 
 
+@spread()
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("writer", SIDES)
 @pytest.mark.parametrize("kind", ["noise", "compressible", "mixed"])

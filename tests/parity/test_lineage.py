@@ -13,7 +13,9 @@ import pytest
 from pennon import _native
 from pennon.write import native_options
 from support.compare import assert_both_agree, assert_same, contents
+from support.long import LONG
 from support.seeds import seeds
+from support.spread import spread
 from support.tables import numbers
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
@@ -52,8 +54,9 @@ def assert_taken_alike(uri: str, dice: random.Random, highest: int) -> None:
     assert_same(pennon.dataset(uri)._take_rows(wanted), lance.dataset(uri)._take_rows(wanted))
 
 
+@spread(of=1)
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds(6 if LONG else 3))
 def test_random_histories(tmp_path: Path, seed: int, spill: bool) -> None:
     uri, dice = str(tmp_path / "t"), random.Random(seed)
     table = lance.write_dataset(numbers(200), uri, enable_stable_row_ids=True, max_rows_per_file=70)
@@ -120,8 +123,9 @@ def assert_spilled_where_large(fragment: pennon.FragmentMetadata, limit: int) ->
         assert len(source.inline or b"") <= limit
 
 
+@spread(of=1)
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds(6 if LONG else 3))
 def test_some_fragments_rewritten_and_committed_by_the_reference(tmp_path: Path, seed: int, spill: bool) -> None:
     uri, dice = str(tmp_path / "t"), random.Random(seed)
     first = numbers(200).append_column("pair", pa.array([{"a": i, "b": str(i)} for i in range(200)]))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree, contents, file_versions
 from support.seeds import seeds
+from support.spread import spread
 
 Merge = Callable[[Any], Any]
 Rows = list[dict[str, Any]]
@@ -160,6 +161,7 @@ SOURCES = {
 }
 
 
+@spread(of=1, times=4)
 @pytest.mark.parametrize(("clauses", "data"), [*itertools.product(CLAUSES, SOURCES)])
 def test_clauses_and_sources(tmp_path: Path, clauses: str, data: str) -> None:
     Pair(tmp_path).run(CLAUSES[clauses], SOURCES[data])

@@ -10,12 +10,13 @@ from pathlib import Path
 import lance
 import pennon
 import pytest
+from support.long import LONG
 from support.model import Machine, Program, failure, program, report
 from support.seeds import seeds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-PROGRAMS = int(os.environ.get("PENNON_MODEL_PARITY_PROGRAMS", "20"))
+PROGRAMS = int(os.environ.get("PENNON_MODEL_PARITY_PROGRAMS", "20" if LONG else "6"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
 
 

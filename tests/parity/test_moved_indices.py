@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from lance.file import LanceFileReader
+from support.spread import spread
 
 ROWS, OF_FRAGMENT = 20_000, 3_500
 NUMBERS = np.random.default_rng(7).permutation(ROWS)
@@ -63,6 +64,7 @@ def check_answers(uri: str, name: str) -> None:
             assert sorted(table.to_table(**asked)["id"].to_pylist()) == expected, (test, type(table).__module__)
 
 
+@spread()
 @pytest.mark.parametrize("deleted", [False, True], ids=["all rows", "some deleted"])
 @pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])

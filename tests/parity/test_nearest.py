@@ -12,6 +12,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.spread import spread
 
 ROWS, DIMENSION = 300, 24
 FLOATS = {"float16": "f2", "float32": "f4", "float64": "f8"}
@@ -250,6 +251,7 @@ def are_nearest(found: pa.Table, left: pa.Table, query: Any, k: int) -> None:
     np.testing.assert_allclose(found["_distance"], distances[order], rtol=1e-5, atol=1e-5)
 
 
+@spread()
 @pytest.mark.parametrize("kind", [None, "IVF_FLAT", "IVF_PQ", "IVF_HNSW_FLAT"])
 @pytest.mark.parametrize("parts", [[1], [0, 2], [4], [3, 4], [4, 3, 2, 1, 0], []], ids=str)
 def test_some_fragments(uri: str, stable: bool, kind: str | None, parts: list[int]) -> None:

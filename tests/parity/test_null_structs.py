@@ -8,6 +8,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.spread import spread
 
 LIST = pa.struct({"l": pa.list_(pa.int64())})
 
@@ -50,6 +51,7 @@ MEMBERS: dict[str, tuple[Any, pa.DataType]] = {
 }
 
 
+@spread()
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("kind", MEMBERS)

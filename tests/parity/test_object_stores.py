@@ -24,6 +24,7 @@ from support.object_stores import (
     Table,
     stop_after,
 )
+from support.spread import spread
 
 pytestmark = pytest.mark.slow
 
@@ -131,6 +132,7 @@ def test_cleanup_forgets_what_it_removes(table: Table) -> None:
     assert values(pennon.dataset(table.uri, version=3, storage_options=table.storage_options)) == [0, 1, 2]
 
 
+@spread()
 @pytest.mark.parametrize("read", ["open", "version", "append", "list"])
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 def test_a_writer_stops_between_the_steps(table: Table, step: int, read: str) -> None:

@@ -13,6 +13,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
+from support.spread import spread
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "old" / "lance-0.7.5"
 FRAGMENTS, FILES, DELETION, PHYSICAL_ROWS, DELETED_ROWS = 2, 2, 3, 4, 4
@@ -139,6 +140,7 @@ COMMITS: dict[str, tuple[Callable[[Any], object], Callable[[list[int]], list[int
 }
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("name", COMMITS)
 def test_commits_say_how_many_rows_there_are(uri: str, name: str) -> None:
     """As after a commit of the reference, which cannot delete, update or merge here before another commit."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from lance.dataset import ColumnOrdering as TheirOrdering
 from pennon.dataset import ColumnOrdering, ScannerBuilder
+from support.spread import spread
 
 NAN, INF = float("nan"), float("inf")
 FLOATS = [NAN, -NAN, INF, -INF, 0.0, -0.0, 1.5, -1.5, 65504.0, -5e-324, 5e-324]
@@ -67,6 +68,7 @@ def both(uri: str, keys: list[tuple[Any, ...]], **options: Any) -> tuple[list[An
     return ours["i"].to_pylist(), theirs["i"].to_pylist()
 
 
+@spread()
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("nulls_first", [True, False])

@@ -13,6 +13,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_same
+from support.spread import spread
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +118,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return uri
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("predicate", PREDICATES + LINEAGE)
 def test_same_rows(table: str, predicate: str) -> None:
     ours, theirs = pennon.dataset(table), lance.dataset(table)

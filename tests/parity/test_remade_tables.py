@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
 from support.object_stores import BUCKET
+from support.spread import spread
 
 CHANGES: dict[str, Callable[[Any], object]] = {
     "insert": lambda table: table.insert(rows(20, 21)),
@@ -38,6 +39,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Any) -> tuple[str, dict[str,
     return f"s3://{BUCKET}/{uuid.uuid4().hex}", {"storage_options": cloud.storage_options}
 
 
+@spread(of=1)
 @pytest.mark.parametrize("new_versions", [1, 2, 3])
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_are_refused(store: tuple[str, dict[str, Any]], name: str, new_versions: int) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from lance.optimize import Compaction as TheirCompaction
 from support.compare import assert_both_agree, assert_same
+from support.spread import spread
 
 pytestmark = pytest.mark.slow
 
@@ -229,6 +230,7 @@ def answers(uri: str) -> dict[str, Any]:
     return said
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_what_the_reference_does(tables: dict[str, Path], tmp_path: Path, name: str) -> None:
     said = {}
@@ -285,6 +287,7 @@ def patch_and_commit(table: pennon.LanceDataset) -> None:
     pennon.LanceDataset.commit(table.uri, update, read_version=table.version)
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("name", PENNON)
 def test_what_pennon_does(tables: dict[str, Path], tmp_path: Path, name: str) -> None:
     said = {}

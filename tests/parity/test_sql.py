@@ -14,6 +14,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.spread import spread
 
 NAN, INF = float("nan"), float("inf")
 
@@ -234,6 +235,7 @@ WITHOUT_ROW_COLUMNS = [
 ]
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("query", [*WITH_ROW_COLUMNS, *WITHOUT_ROW_COLUMNS])
 @pytest.mark.parametrize("asked", [(True, False), (False, True), (True, True)])
 def test_row_ids_and_addresses(uri: str, query: str, asked: tuple[bool, bool]) -> None:

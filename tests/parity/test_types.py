@@ -14,8 +14,10 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree, assert_same, contents
+from support.long import LONG
 from support.refusals import works
 from support.shapes import SHAPES, columns
+from support.spread import spread
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +54,7 @@ def write_all(module: object, uri: str, names: list[str], stable: bool, file_ver
     return everything
 
 
+@spread()
 @pytest.mark.parametrize("number", range(TABLES))
 @pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
 def test_every_type(tmp_path: Path, number: int, writer: object, stable: bool, file_version: str) -> None:
@@ -72,7 +75,8 @@ def test_every_type(tmp_path: Path, number: int, writer: object, stable: bool, f
     assert_same(pennon.dataset(uri).take(positions), lance.dataset(uri).take(positions))
     ids = table["_rowid"].take(positions).to_pylist()
     assert_same(pennon.dataset(uri)._take_rows(ids), lance.dataset(uri)._take_rows(ids))
-    for version in (1, 2, 3, 4):
+    # How row ids are kept is not in the files of values.
+    for version in (1, 2, 3, 4) if stable or LONG else (4,):
         assert_both_agree(uri, version)
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from support.compare import assert_both_agree, assert_same, contents, file_versions
 from support.seeds import seeds
+from support.spread import spread
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -329,6 +330,7 @@ def change(table: Any, dice: random.Random, next_id: int) -> int:
     return next_id
 
 
+@spread(of=1)
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
 @pytest.mark.parametrize("seed", seeds(4))
 def test_taking_turns(tmp_path: Path, seed: int, spill: bool) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from support.spread import spread
 from support.vectors import (
     DIMENSION,
     FLOATS,
@@ -37,6 +38,7 @@ def plan_of(table: pennon.LanceDataset, **asked: Any) -> str:
     return table.scanner(nearest=ask(vectors(1)[0], **asked)).explain_plan()
 
 
+@spread()
 @pytest.mark.parametrize("type", FLOATS)
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_HNSW_FLAT"])
@@ -57,6 +59,7 @@ def test_all_partitions_of_a_flat_index_give_what_a_scan_gives(
             assert found["id"].to_pylist() == scanned["id"].to_pylist()
 
 
+@spread()
 @pytest.mark.parametrize("type", FLOATS)
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", LOSSY)
@@ -99,6 +102,7 @@ def test_refined_distances_are_those_of_the_vectors(uri: str, kind: str) -> None
         np.testing.assert_allclose(found["_distance"], expected, rtol=1e-4, atol=1e-5)
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_move_and_go(uri: str, stable: bool, kind: str) -> None:
     """After every change as many rows as are wanted are found, none of them twice, all of them live."""

@@ -11,6 +11,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.spread import spread
 from support.vectors import (
     DIMENSION,
     FLOATS,
@@ -37,15 +38,25 @@ def build(uri: str, kind: str, metric: str = "l2", **more: Any) -> pennon.LanceD
 def recall(
     table: Any, oracle: pennon.LanceDataset, metric: str, type: str = "f4", queries: int = QUERIES, **more: Any
 ) -> float:
+    return recall_of(nearest(oracle, metric, type, queries), table, metric, type, **more)
+
+
+def nearest(oracle: pennon.LanceDataset, metric: str, type: str = "f4", queries: int = QUERIES) -> list[set[int]]:
+    """The rows that are nearest to each query."""
+    asked = (ask(query, metric=metric) for query in vectors(queries, type, seed=1))
+    return [set(exact(oracle, each)["id"].to_pylist()) for each in asked]
+
+
+def recall_of(expected: list[set[int]], table: Any, metric: str, type: str = "f4", **more: Any) -> float:
     found = 0
-    for query in vectors(queries, type, seed=1):
-        asked = ask(query, metric=metric, **more)
-        rows = table.to_table(columns=["id"], nearest=asked)["id"].to_pylist()
+    for query, rows_of_query in zip(vectors(len(expected), type, seed=1), expected, strict=True):
+        rows = table.to_table(columns=["id"], nearest=ask(query, metric=metric, **more))["id"].to_pylist()
         assert len(rows) == len(set(rows)) == 10
-        found += len(set(rows) & set(exact(oracle, asked)["id"].to_pylist()))
-    return found / queries / 10
+        found += len(set(rows) & rows_of_query)
+    return found / len(expected) / 10
 
 
+@spread()
 @pytest.mark.parametrize("type", FLOATS)
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -70,7 +81,7 @@ def test_both_search_it(uri: str, stable: bool, kind: str, metric: str, type: st
 @pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_SQ"])
 def test_it_is_as_good_as_that_of_the_reference(uri: str, kind: str) -> None:
     written(uri, vectors(8_000), stable=True)
-    found = {}
+    found, expected = {}, nearest(pennon.dataset(uri), "l2", queries=100)
     for library in ("ours", "theirs"):
         made = pennon.dataset(uri) if library == "ours" else lance.dataset(uri)
         made.create_index("vec", kind, num_partitions=PARTITIONS, replace=True, **KINDS[kind])
@@ -79,12 +90,13 @@ def test_it_is_as_good_as_that_of_the_reference(uri: str, kind: str) -> None:
             for refine in (None, 5):
                 asked = {"nprobes": probes, "refine_factor": refine}
                 # Of eight builds by one library the shares of 100 queries were within 0.05.
-                found[library, probes, refine] = recall(table, table, "l2", queries=100, **asked)
+                found[library, probes, refine] = recall_of(expected, table, "l2", **asked)
     for (library, *asked), share in found.items():
         if library == "ours":
             assert share >= found[("theirs", *asked)] - 0.08, (asked, found)
 
 
+@spread(of=1)
 @pytest.mark.parametrize("spread", [0, 1])
 @pytest.mark.parametrize("kind", ["IVF_HNSW_FLAT", "IVF_HNSW_SQ"])
 def test_graphs_for_inner_products(uri: str, kind: str, spread: float) -> None:
@@ -94,17 +106,19 @@ def test_graphs_for_inner_products(uri: str, kind: str, spread: float) -> None:
     written(uri, data.astype("f4"), stable=True)
     # Of each library the mean of three graphs: no two builds are alike.
     found = dict.fromkeys(((library, ef) for library in (pennon, lance) for ef in (None, 100)), 0.0)
+    expected = nearest(pennon.dataset(uri), "dot", queries=100)
     for library in (pennon, lance) * 3:
         library.dataset(uri).create_index("vec", kind, metric="dot", num_partitions=1, replace=True)
         table = pennon.dataset(uri)
         for ef in (None, 100):
-            found[library, ef] += recall(table, table, "dot", queries=100, nprobes=1, ef=ef) / 3
+            found[library, ef] += recall_of(expected, table, "dot", nprobes=1, ef=ef) / 3
     # Codes of bytes of such vectors are coarse, and each library chooses their bounds in its way.
     less = 0.1 if kind == "IVF_HNSW_SQ" else 0.05
     for ef in (None, 100):
         assert found[pennon, ef] >= found[lance, ef] - less, found
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reference_takes_care_of_it(uri: str, stable: bool, kind: str) -> None:
     written(uri, vectors(), stable=stable)
@@ -152,6 +166,7 @@ def test_the_reference_compacts_it(uri: str, kind: str) -> None:
         table.optimize.optimize_indices()
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("segments", [0, 1, 2])
 def test_rows_are_taken_in(uri: str, stable: bool, kind: str, segments: int) -> None:
@@ -185,6 +200,7 @@ def test_the_number_of_partitions_stays(uri: str) -> None:
         assert recall(table, table, "l2", refine_factor=10) >= 0.9
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_compaction_keeps_it_complete(uri: str, stable: bool, kind: str) -> None:
     written(uri, vectors(), stable=stable)

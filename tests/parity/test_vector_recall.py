@@ -24,6 +24,7 @@ import pyarrow as pa
 import pytest
 from support.long import LONG
 from support.recall import Collection, K, clustered, digits, patches
+from support.spread import spread
 from support.vectors import column
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -40,8 +41,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "IVF_HNSW_SQ": HNSW,
 }
 # Queries that are refined, one by one.
-REFINED = 200
-PATCHES = 100_000 if LONG else 20_000
+REFINED = 200 if LONG else 100
+PATCHES = 100_000 if LONG else 8_000
 COLLECTIONS: dict[str, Callable[[], Collection]] = {
     "gray patches": lambda: patches(PATCHES, 400),
     "digits": lambda: digits(300),
@@ -100,6 +101,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Tables(tmp_path_factory.mktemp("recall"), request.param)
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_recall_is_that_of_the_reference(tables: Tables, kind: str) -> None:
     tables.build(kind)

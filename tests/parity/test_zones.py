@@ -12,7 +12,8 @@ import pennon
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
-from support.scalar_indices import PREDICATES, ROWS, VALUES, compare, rows_of, table_of, uses_an_index
+from support.scalar_indices import PREDICATES, ROWS, VALUES, compare, compare_some, rows_of, table_of, uses_an_index
+from support.spread import spread
 
 LIBRARIES = pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
 ZONED = pytest.mark.parametrize("kind", ["ZONEMAP", "BLOOMFILTER"])
@@ -40,6 +41,7 @@ def entry(uri: str) -> tuple[str, bytes]:
     return details
 
 
+@spread(of=1, times=2)
 @ZONED
 @pytest.mark.parametrize("type", VALUES)
 def test_files_are_those_of_the_reference(uri: str, stable: bool, kind: str, type: str) -> None:
@@ -58,6 +60,7 @@ def test_files_are_those_of_the_reference(uri: str, stable: bool, kind: str, typ
     assert str(ours.to_pylist()) == str(theirs.to_pylist())
 
 
+@spread()
 @ZONED
 @LIBRARIES
 def test_zones_of_any_size(uri: str, stable: bool, library: Any, kind: str) -> None:
@@ -70,6 +73,7 @@ def test_zones_of_any_size(uri: str, stable: bool, library: Any, kind: str) -> N
     assert statistics == lance.dataset(uri).stats.index_stats("c_idx")
 
 
+@spread()
 @ZONED
 @LIBRARIES
 @pytest.mark.parametrize("other", [pennon, lance], ids=["we optimize", "they optimize"])
@@ -81,7 +85,7 @@ def test_zones_are_taken_over(uri: str, stable: bool, library: Any, other: Any, 
     library.dataset(uri).create_scalar_index("c", config(library, kind, 16))
     for appender in (pennon, lance):
         appender.write_dataset(data, uri, mode="append")
-    compare(uri, predicates)
+    compare_some(uri, predicates)
     other.dataset(uri).optimize.optimize_indices()
     assert pennon.dataset(uri).stats.index_stats("c_idx")["num_unindexed_rows"] == 0
     if other is pennon:
@@ -90,7 +94,7 @@ def test_zones_are_taken_over(uri: str, stable: bool, library: Any, other: Any, 
             if kind == "ZONEMAP"
             else {"type": "BloomFilter", "num_blocks": 26, "number_of_items": 16, "probability": 0.00057}
         ]
-    compare(uri, predicates)
+    compare_some(uri, predicates)
     # Values of a fragment that others of the segment follow.
     metadata, fields = (
         pennon.dataset(uri)
@@ -99,7 +103,7 @@ def test_zones_are_taken_over(uri: str, stable: bool, library: Any, other: Any, 
     )
     operation = pennon.LanceOperation.Update(updated_fragments=[metadata], fields_modified=fields)
     pennon.LanceDataset.commit(uri, operation, read_version=pennon.dataset(uri).version)
-    compare(uri, [*predicates, "c = 99"])
+    compare_some(uri, [*predicates, "c = 99"])
     other.dataset(uri).optimize.optimize_indices()
     if other is lance:
         # The reference keeps the zones of the values before, and finds their nulls.
@@ -107,24 +111,24 @@ def test_zones_are_taken_over(uri: str, stable: bool, library: Any, other: Any, 
             table = pennon.dataset(uri)
             assert rows_of(table, predicate) == rows_of(table, predicate, use_scalar_index=False), predicate
         pennon.dataset(uri).optimize.optimize_indices(retrain=True)
-    compare(uri, [*predicates, "c = 99"])
+    compare_some(uri, [*predicates, "c = 99"])
     pennon.dataset(uri).delete("c = 1")
     pennon.dataset(uri).update({"c": "77"}, where="n % 10 = 0")
     other.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
-    compare(uri, [*predicates, "c = 99", "c = 77"])
+    compare_some(uri, [*predicates, "c = 99", "c = 77"])
     pennon.dataset(uri).optimize.compact_files()
     statistics = pennon.dataset(uri).stats.index_stats("c_idx")
     assert statistics["num_unindexed_rows"] == 0
-    compare(uri, [*predicates, "c = 99", "c = 77"])
+    compare_some(uri, [*predicates, "c = 99", "c = 77"])
     lance.dataset(uri).delete("c = 2")
     lance.dataset(uri).optimize.compact_files(materialize_deletions_threshold=0.0)
-    compare(uri, [*predicates, "c = 99", "c = 77"])
+    compare_some(uri, [*predicates, "c = 99", "c = 77"])
     other.dataset(uri).optimize.optimize_indices()
-    compare(uri, [*predicates, "c = 99", "c = 77"])
+    compare_some(uri, [*predicates, "c = 99", "c = 77"])
     pennon.dataset(uri).optimize.optimize_indices(retrain=True)
     (segment,) = pennon.dataset(uri).stats.index_stats("c_idx")["segments"]
     assert segment.get("rows_per_zone", segment.get("number_of_items")) == 16
-    compare(uri, [*predicates, "c = 99", "c = 77"])
+    compare_some(uri, [*predicates, "c = 99", "c = 77"])
 
 
 def test_negative_nan_is_below_everything(uri: str) -> None:
@@ -241,6 +245,7 @@ TEXTS = [
 ]
 
 
+@spread()
 @pytest.mark.parametrize("type", [pa.string(), pa.large_string()], ids=str)
 def test_three_letters(uri: str, stable: bool, file_version: str, type: pa.DataType) -> None:
     """Made by the reference, of which some rows are kept, moved and changed by us."""
@@ -261,21 +266,21 @@ def test_three_letters(uri: str, stable: bool, file_version: str, type: pa.DataT
     ours.delete("contains(c, 'ABCD')")
     ours.update({"c": "'now abc'"}, where="n % 11 = 0")
     pennon.write_dataset(data, uri, mode="append")
-    compare(uri, TEXTS)
+    compare_some(uri, TEXTS)
     ours = pennon.dataset(uri)
     ours.optimize.optimize_indices()
     assert ours.stats.index_stats("c_idx")["num_unindexed_rows"] > 0
     ours.optimize.compact_files()
-    compare(uri, TEXTS)
+    compare_some(uri, TEXTS)
     assert uses_an_index(pennon.dataset(uri), TEXTS[0])
     lance.dataset(uri).optimize.optimize_indices()
-    compare(uri, TEXTS)
+    compare_some(uri, TEXTS)
     pennon.dataset(uri).delete("n % 5 = 0")
     pennon.dataset(uri).optimize.compact_files()
     assert pennon.dataset(uri).stats.index_stats("c_idx")["num_unindexed_rows"] == 0
-    compare(uri, TEXTS)
+    compare_some(uri, TEXTS)
     lance.dataset(uri).optimize.compact_files()
-    compare(uri, TEXTS)
+    compare_some(uri, TEXTS)
 
 
 DOCUMENTS = [

@@ -19,7 +19,7 @@ def uri(tmp_path: Path) -> str:
 @pytest.fixture
 def table(uri: str) -> pennon.LanceDataset:
     """Ten rows in fragments of four."""
-    return pennon.write_dataset(numbers(10), uri, max_rows_per_file=4)
+    return pennon.write_dataset(numbers(10), uri, max_rows_per_file=4, durability="os")
 
 
 def processes() -> ProcessPoolExecutor:

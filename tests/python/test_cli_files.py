@@ -17,6 +17,7 @@ import pyarrow.parquet
 import pytest
 from support.command import pennon as run
 from support.command import process
+from support.long import LONG
 
 FLAT = pa.table({"id": pa.array(range(1000), pa.int64()), "text": [f"row {n}" for n in range(1000)]})
 NESTED = (
@@ -311,7 +312,7 @@ def test_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setenv("PENNON_CPU_COUNT", "2")
     peaks = []
-    for at, rows in enumerate((100_000, 400_000)):
+    for at, rows in enumerate((100_000, 400_000) if LONG else (60_000, 240_000)):
         table = pa.table({"id": pa.array(range(rows)), "text": ["x" * 1_000] * rows})
         pa.parquet.write_table(table, tmp_path / f"{at}.parquet", row_group_size=5_000)
         del table

@@ -19,6 +19,7 @@ import pyarrow.parquet
 import pytest
 from support.command import pennon as run
 from support.command import process
+from support.long import LONG
 
 DAY = datetime.date(2024, 2, 29)
 MOMENTS = [0, 1_709_251_199, None, -1]
@@ -202,15 +203,22 @@ def test_times_that_a_cast_would_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["create", "append"])
 def test_lines_that_are_no_object(tmp_path: Path, first: str, mode: str) -> None:
     """In a process of its own: one that begins with null made pyarrow crash."""
+    in_process = first != "null" and not LONG
     table = pennon.write_dataset({"a": [1]}, tmp_path / "t")
     uri = table.uri if mode == "append" else tmp_path / "new"
     for number, text in ((1, f'{first}\n{{"a": 1}}\n'), (3, f'{{"a": 1}}\n\n{first}\n')):
         (tmp_path / "a.jsonl").write_text(text)
-        done = process("import", uri, tmp_path / "a.jsonl", "--mode", mode)
+        arguments = ("import", uri, tmp_path / "a.jsonl", "--mode", mode)
+        if in_process:
+            here = run(*arguments)
+            status, err = here.status, here.err
+        else:
+            done = process(*arguments)
+            status, err = done.returncode, done.stderr.decode()
         says = f"Line {number} is {first!r}; expected an object in each line"
         if text.startswith("["):
             says = "This is a JSON array; expected an object in each line"
-        assert (done.returncode, done.stderr.decode()) == (3, f"pennon: {tmp_path}/a.jsonl: {says}\n")
+        assert (status, err) == (3, f"pennon: {tmp_path}/a.jsonl: {says}\n")
 
 
 def test_blank_lines_and_the_mark_of_an_editor(tmp_path: Path) -> None:

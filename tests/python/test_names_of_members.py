@@ -11,6 +11,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon.file import LanceFileReader, LanceFileWriter
+from support.spread import spread
 
 ROWS = 6
 
@@ -114,6 +115,7 @@ WRITERS: dict[str, tuple[Callable[[str, Any], object], list[dict[str, Any]]]] = 
 }
 
 
+@spread(of=1, times=2)
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("given", SCHEMAS)
 @pytest.mark.parametrize("table", SCHEMAS)

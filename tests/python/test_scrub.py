@@ -12,6 +12,7 @@ from pathlib import Path
 import pennon
 import pytest
 from support.files import flip
+from support.long import LONG
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_a_table_that_is_written_meanwhile(uri: str, tmp_path: Path) -> None:
     ]
     first = pennon.dataset(uri).version
     try:
-        end, reports = time.monotonic() + 6, []
+        end, reports = time.monotonic() + (6 if LONG else 3), []
         while time.monotonic() < end or pennon.dataset(uri).version < first + 20:
             reports.append(pennon.scrub(uri, state=state, bytes_per_second=20_000_000))
     finally:

@@ -14,6 +14,7 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import LONG
 from support.seeds import seeds
 
 NAMES, MEMBERS = "abcdst", "xyz"
@@ -338,7 +339,7 @@ def test_versions_between_are_read_only_where_columns_differ(uri: str) -> None:
     assert requests() == few
 
 
-@pytest.mark.parametrize("seed", seeds(16))
+@pytest.mark.parametrize("seed", seeds(16 if LONG else 8))
 def test_feeds_and_histories_of_random_programs(uri: str, seed: int) -> None:
     model = Model(uri, random.Random(seed))
     model.overwrite()

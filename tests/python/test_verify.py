@@ -13,6 +13,7 @@ import pytest
 from pennon.__main__ import main
 from pennon.file import LanceFileReader
 from support.files import flip, manifest
+from support.long import LONG
 from support.tables import numbers
 
 
@@ -221,11 +222,11 @@ def test_two_naming_schemes(uri: str) -> None:
 
 
 def test_a_blob_of_no_kind(uri: str) -> None:
-    """Every flipped bit of the first pages and descriptors is a finding that names the file."""
+    """Every flipped bit, or every seventh, of the first pages and descriptors is a finding that names the file."""
     table = pennon.write_dataset({"b": pennon.blob_array([b"abc", b"de"])}, uri, data_storage_version="2.2")
     (path,) = (Path(uri) / "data").glob("*.lance")
     written = path.read_bytes()
-    for bit in range(8 * 200):
+    for bit in range(0, 8 * 200, 1 if LONG else 7):
         damaged = bytearray(written)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)

@@ -229,7 +229,13 @@ def test_negative_retry_timeout(table: pennon.LanceDataset) -> None:
 
 def test_validate(table: pennon.LanceDataset) -> None:
     table.validate()
-    table.get_fragments()[0].validate()
+    (fragment, *_) = table.get_fragments()
+    fragment.validate()
+    name = fragment.metadata.files[0].path
+    (Path(table.uri) / "data" / name).unlink()
+    for damaged in (table, fragment):
+        with pytest.raises(pennon.CorruptError, match=f"{name}: the file is not there"):
+            damaged.validate()
 
 
 def many_fragments(uri: str, count: int = 1_500) -> Path:

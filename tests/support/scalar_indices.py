@@ -12,6 +12,8 @@ import lance
 import pennon
 import pyarrow as pa
 
+from support.long import LONG
+
 ROWS = 120
 NULL_SHARE = 0.15
 
@@ -89,6 +91,11 @@ def rows_of(table: Any, predicate: str, **options: Any) -> list[int]:
 def uses_an_index(table: Any, predicate: str) -> bool:
     plan = table.scanner(filter=predicate).explain_plan()
     return "ScalarIndexQuery" in plan or "rows found by indices" in plan
+
+
+def compare_some(uri: str, predicates: list[str]) -> None:
+    """Every second one, of the next version the others, for tests that compare after each of many changes."""
+    compare(uri, predicates if LONG else predicates[pennon.dataset(uri).version % 2 :: 2])
 
 
 def compare(uri: str, predicates: list[str]) -> None:
