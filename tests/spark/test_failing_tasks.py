@@ -86,7 +86,9 @@ def appended(spark: SparkSession, table: LanceTable, _monkeypatch: pytest.Monkey
         if at == 39:
             import time
 
-            time.sleep(3)
+            from pyspark import TaskContext
+
+            time.sleep(2 if TaskContext.get().attemptNumber() == 0 else 0)
             raise ValueError("task 1 fails for good")
         return at
 

@@ -19,6 +19,7 @@ from pyspark_pennon.merge import key_filter
 from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.reads import addressed_rows
 from support.spark_frames import rows_by_id
+from support.spread import spread
 
 ROWS = 200
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
@@ -174,6 +175,7 @@ def in_spark(spark: SparkSession, uri: str) -> dict[int, dict[str, Any]]:
     return {row["_rowid"]: row.asDict() for row in frame.collect()}
 
 
+@spread(of=1)
 @pytest.mark.parametrize("broadcast", ["10MB", "-1"])
 @pytest.mark.parametrize("sees_plans", [True, False])
 def test_clauses_mean_what_joins_of_whole_rows_do(

@@ -52,7 +52,7 @@ def rows(uri: str) -> list[tuple[str, int]]:
     return sorted((row["key"], row["n"]) for row in found.to_table().to_pylist())
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=long)])
 def test_a_driver_is_killed_around_its_commit(spark: SparkSession, uri: str, when: str) -> None:
     make(uri)
     old = pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist()

@@ -22,6 +22,7 @@ from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.options.provider import ProvidedOptions, stored, with_provider
 from pyspark_pennon.options.source import ReadOptions, WriteOptions, session_storage_options
 from pyspark_pennon.tasks.executor import typed_error
+from support.long import long
 from support.spark_frames import plan_texts
 
 SECRET = "FAKE5ECRET"
@@ -271,6 +272,7 @@ spark.stop()
 """
 
 
+@long
 def test_the_event_log_has_none(spark: SparkSession, uri: str, calls: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.mkdir()

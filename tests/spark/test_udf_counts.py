@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, read, write
+from support.spread import spread
 
 ROWS = 60
 
@@ -144,6 +145,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@spread(of=1)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_function_is_called_once_for_each_row(

@@ -1,10 +1,12 @@
 //! The process or the machine stops at any moment of a verb, on a local disk and on a store of objects.
 //!
-//! `PENNON_CRASHES` sets how many programs are run for each verb, `PENNON_SEED` where they begin.
+//! `PENNON_CRASHES` sets how many programs are run for each verb in place of those that a test chooses, `PENNON_SEED` where
+//! they begin.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -50,17 +52,27 @@ fn program(kind: StepKind, number: u64, seed: u64) -> Vec<Step> {
     steps
 }
 
-/// So many programs of each verb, and the creation of a table.
-fn programs(each: u64) -> Vec<Vec<Step>> {
+/// The numbers of the programs that a test runs of the verb at a position.
+type Chosen = fn(u64) -> Range<u64>;
+
+/// These programs, and the creation of a table.
+fn programs(chosen: Chosen) -> Vec<Vec<Step>> {
     let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let (each, seed) = (setting("PENNON_CRASHES").unwrap_or(each), setting("PENNON_SEED").unwrap_or(0));
-    let of_kind = |(kind, _)| (0..each).map(move |number| program(kind, number, seed));
-    std::iter::once(Vec::new()).chain(StepKind::ALL.into_iter().flat_map(of_kind)).collect()
+    let (each, seed) = (setting("PENNON_CRASHES"), setting("PENNON_SEED").unwrap_or(0));
+    let of_kind = |(at, (kind, _))| {
+        each.map_or_else(|| chosen(at), |each| 0..each).map(move |number| program(kind, number, seed))
+    };
+    std::iter::once(Vec::new()).chain((0..).zip(StepKind::ALL).flat_map(of_kind)).collect()
+}
+
+/// In memory where that is possible: what is left is made from a model of the disk, thousands of times.
+fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// Calls a function for each program, on as many threads as there are processors.
-fn each_program(each: u64, run: impl Fn(&Simulator, &[Step]) + Sync) {
-    let (programs, next) = (programs(each), AtomicUsize::new(0));
+fn each_program(chosen: Chosen, run: impl Fn(&Simulator, &[Step]) + Sync) {
+    let (programs, next) = (programs(chosen), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             scope.spawn(|| {
@@ -76,13 +88,13 @@ fn each_program(each: u64, run: impl Fn(&Simulator, &[Step]) + Sync) {
 /// Runs the programs with one durability, and looks for what another one promises: gives what was found, what was wrong, and
 /// the verbs that have changed the disk.
 fn crash_on_disk(
-    each: u64,
+    chosen: Chosen,
     durability: Durability,
     promised: Durability,
 ) -> (CrashCounts, Vec<String>, HashSet<Option<StepKind>>) {
     let found = Mutex::new((CrashCounts::default(), Vec::new(), HashSet::new()));
-    each_program(each, |simulator, program| {
-        let directory = tempfile::tempdir().unwrap();
+    each_program(chosen, |simulator, program| {
+        let directory = temporary();
         let root = directory.path().join("disk");
         std::fs::create_dir(&root).unwrap();
         let crashed = simulator.crash_on_disk(&root, program, durability, promised);
@@ -100,9 +112,11 @@ fn crash_on_disk(
     found.into_inner().unwrap()
 }
 
+/// About the newest version of every verb, about another one of every fourth.
 #[test]
 fn every_crash_leaves_whole_versions() {
-    let (counts, wrong, kinds) = crash_on_disk(2, Durability::Full, Durability::Full);
+    let chosen: Chosen = |at| 0..1 + u64::from(at.is_multiple_of(4));
+    let (counts, wrong, kinds) = crash_on_disk(chosen, Durability::Full, Durability::Full);
     println!("synced: {counts:?}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(counts.states > 500 && counts.after_commit > counts.states / 10, "{counts:?}");
@@ -113,9 +127,10 @@ fn every_crash_leaves_whole_versions() {
     assert_eq!(idle, [], "verbs that changed nothing");
 }
 
+/// Of every second verb.
 #[test]
 fn what_is_not_synced_is_never_another_content() {
-    let (counts, wrong, _) = crash_on_disk(1, Durability::Os, Durability::Os);
+    let (counts, wrong, _) = crash_on_disk(|at| 0..at % 2, Durability::Os, Durability::Os);
     println!("not synced: {counts:?}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(counts.states > 500 && counts.errors > 0 && counts.errors < counts.states, "{counts:?}");
@@ -124,16 +139,16 @@ fn what_is_not_synced_is_never_another_content() {
 /// The check can fail: whatever a verb writes, some crash takes it if it was not synced.
 #[test]
 fn what_is_not_synced_is_found() {
-    let (_, wrong, _) = crash_on_disk(1, Durability::Os, Durability::Full);
-    let programs = programs(1).len();
+    let (_, wrong, _) = crash_on_disk(|_| 0..1, Durability::Os, Durability::Full);
+    let programs = programs(|_| 0..1).len();
     println!("{} of {programs} programs", wrong.len());
     assert!(wrong.len() > programs / 2, "{} of {programs} programs", wrong.len());
 }
 
 #[test]
 fn every_verb_may_be_cut_off_after_every_change() {
-    let cuts = AtomicUsize::new(0);
-    each_program(3, |simulator, program| {
+    let (cuts, chosen): (_, Chosen) = (AtomicUsize::new(0), |_| 0..3);
+    each_program(chosen, |simulator, program| {
         // The creation of the table is not a step that could be cut off.
         if program.is_empty() {
             return;
