@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.jobs import Progress
 from pennon.optimize import Compaction, CompactionPlan, RewriteResult
 
 
@@ -120,6 +122,23 @@ def test_a_task_that_fails_leaves_nothing(small: pennon.LanceDataset) -> None:
     newest = pennon.dataset(small.uri)
     assert newest.version > 1
     assert data_files(newest) == before | referred(newest)
+
+
+def test_a_task_that_is_reported_is_committed(small: pennon.LanceDataset) -> None:
+    """Who interrupts at a report loses nothing that was reported, and hears of nothing more."""
+    heard: list[tuple[int, int]] = []
+
+    def stop(progress: Progress) -> None:
+        heard.append((progress.tasks, pennon.dataset(small.uri).version))
+        if progress.tasks == 2:
+            raise KeyError("stop")
+
+    options: dict[str, Any] = {"target_rows_per_fragment": 20, "partial_progress": True}
+    with pytest.raises(KeyError, match="stop"):
+        small.optimize.compact_files(**options, progress=stop)
+    tasks, versions = zip(*heard, strict=True)
+    assert tasks == (0, 1, 2)
+    assert versions[0] < versions[1] < versions[2] == pennon.dataset(small.uri).version
 
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])

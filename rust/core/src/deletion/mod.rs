@@ -14,6 +14,8 @@ use crate::lengths::to_u64;
 
 /// So many offsets are a list: 4 KiB.
 const FEW: usize = 1024;
+/// For more positions than this a bitmap becomes a list.
+const MANY: usize = 32;
 
 /// The deleted offsets of a fragment.
 #[derive(Debug, Clone, PartialEq)]
@@ -297,25 +299,31 @@ impl DeletionVector {
     /// assert_eq!([0, 1, 2].map(|n| deleted.live_offset(n)), [1, 4, 5]);
     /// ```
     pub fn live_offset(&self, position: u64) -> u64 {
-        // Live rows before the n-th deleted offset: that offset less n. Those with no more of them than `position`
-        // come before the row.
-        let before = |n: u64| {
-            let deleted = match &self.0 {
-                Form::List(offsets) => usize::try_from(n).ok().and_then(|n| offsets.get(n).copied()),
-                Form::Bitmap(bitmap) => u32::try_from(n).ok().and_then(|n| bitmap.select(n)),
-            };
-            deleted.is_some_and(|deleted| u64::from(deleted).saturating_sub(n) <= position)
-        };
-        let (mut low, mut high) = (0_u64, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
+        match &self.0 {
+            Form::List(offsets) => live_offset_in(offsets, position),
+            Form::Bitmap(bitmap) => {
+                let deleted = |n: u64| u32::try_from(n).ok().and_then(|n| bitmap.select(n));
+                live_offset_among(self.len(), deleted, position)
             }
         }
-        position.saturating_add(low)
+    }
+
+    /// [`Self::live_offset`] of each of many positions, in their order.
+    ///
+    /// ```
+    /// use pennon_core::deletion::DeletionVector;
+    /// let deleted: DeletionVector = [0, 2, 3].into_iter().collect();
+    /// assert_eq!(deleted.live_offsets(&[2, 0]), [5, 1]);
+    /// ```
+    pub fn live_offsets(&self, positions: &[u64]) -> Vec<u64> {
+        match &self.0 {
+            // Of a bitmap each step of a bisection walks what lies before it.
+            Form::Bitmap(bitmap) if positions.len() > MANY => {
+                let offsets: Vec<u32> = bitmap.iter().collect();
+                positions.iter().map(|position| live_offset_in(&offsets, *position)).collect()
+            }
+            _ => positions.iter().map(|position| self.live_offset(*position)).collect(),
+        }
     }
 
     /// Takes a range of offsets out of the set.
@@ -328,6 +336,29 @@ impl DeletionVector {
             }
         };
     }
+}
+
+/// See [`DeletionVector::live_offset`]; the deleted offsets are ascending.
+fn live_offset_in(deleted: &[u32], position: u64) -> u64 {
+    let at = |n: u64| usize::try_from(n).ok().and_then(|n| deleted.get(n).copied());
+    live_offset_among(to_u64(deleted.len()), at, position)
+}
+
+/// As [`live_offset_in`], of so many deleted offsets by their numbers.
+fn live_offset_among(count: u64, deleted: impl Fn(u64) -> Option<u32>, position: u64) -> u64 {
+    // Live rows before the n-th deleted offset: that offset less n. Those with no more of them than `position`
+    // come before the row.
+    let before = |n| deleted(n).is_some_and(|deleted| u64::from(deleted).saturating_sub(n) <= position);
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    position.saturating_add(low)
 }
 
 /// The deleted offsets that are left.

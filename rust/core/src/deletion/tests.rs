@@ -51,6 +51,8 @@ proptest! {
         for (position, &offset) in live.iter().enumerate() {
             prop_assert_eq!(vector.live_offset(u64::try_from(position).unwrap()), offset);
         }
+        let positions: Vec<u64> = (0..u64::try_from(live.len()).unwrap()).rev().collect();
+        prop_assert_eq!(vector.live_offsets(&positions), live.iter().rev().copied().collect::<Vec<_>>());
         for offset in 0..210 {
             prop_assert_eq!(vector.rank(offset), u64::try_from(deleted.range(..offset).count()).unwrap());
         }
@@ -72,6 +74,12 @@ fn a_long_deleted_run_costs_one_step() {
             vector.live_ranges(1_000_000..5_000_000).collect::<Vec<_>>(),
             [3_000_000..4_000_000, 4_100_000..5_000_000]
         );
+        let few: Vec<u64> = (0..2_000_000).step_by(100_000).rev().collect();
+        let many: Vec<u64> = (0..2_000_000).step_by(1_000).rev().collect();
+        for positions in [few, many] {
+            let expected: Vec<u64> = positions.iter().map(|position| vector.live_offset(*position)).collect();
+            assert_eq!(vector.live_offsets(&positions), expected);
+        }
         for position in 0..1_000 {
             assert_eq!(vector.live_offset(position), 3_000_000 + position);
             assert_eq!(vector.live_offset(1_000_000 + position), 4_100_000 + position);

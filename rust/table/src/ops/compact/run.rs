@@ -97,12 +97,11 @@ impl TaskSize {
         counts.of_rows = Some(counts.rows + sizes.iter().map(|size| size.rows).sum::<u64>());
     }
 
-    fn count(&self, result: &RewriteResult, counts: &mut StepCounts) {
-        let files = result.new_fragments.iter().flat_map(|fragment| &fragment.files);
+    fn count(&self, new_bytes: u64, counts: &mut StepCounts) {
         counts.tasks += 1;
         counts.fragments += self.fragments;
         counts.rows += self.rows;
-        counts.bytes += files.filter_map(|file| file.size).sum::<u64>();
+        counts.bytes += new_bytes;
     }
 }
 
@@ -182,17 +181,27 @@ impl Dataset {
                         continue;
                     }
                 };
-                if let Err(error) = runtime::advance(|counts| size.count(&result, counts)).await {
-                    ended.fail(error);
-                }
-                if !options.partial_progress || ended.error.is_some() {
+                if ended.error.is_some() {
                     ended.results.push(result);
                     continue;
                 }
-                match self.commit_or_remove(vec![result], None, settings, metrics).await {
-                    Ok(Committed::Not(conflict)) => ended.lost = Some(conflict),
-                    Ok(Committed::All) => {}
-                    Err(error) => ended.fail(error),
+                let files = result.new_fragments.iter().flat_map(|fragment| &fragment.files);
+                let new_bytes = files.filter_map(|file| file.size).sum();
+                if options.partial_progress {
+                    match self.commit_or_remove(vec![result], None, settings, metrics).await {
+                        Ok(Committed::Not(conflict)) => ended.lost = Some(conflict),
+                        Ok(Committed::All) => {}
+                        Err(error) => {
+                            ended.fail(error);
+                            continue;
+                        }
+                    }
+                } else {
+                    ended.results.push(result);
+                }
+                // Who hears of it may end all this.
+                if let Err(error) = runtime::advance(|counts| size.count(new_bytes, counts)).await {
+                    ended.fail(error);
                 }
             }
         };
