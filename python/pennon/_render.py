@@ -5,6 +5,7 @@ Only what an object holds or its manifest records is shown; to show one, no data
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -67,16 +68,16 @@ def panel(title: object, facts: Mapping[str, object] | None = None, *grids: Grid
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(ABC):
     """The base of what `verify`, `seal`, `scrub` and `repair` return: numbers, lists of dataclasses, `notes`."""
 
     uri: str
     """URI of the table."""
 
     @property
+    @abstractmethod
     def ok(self) -> bool:
         """Whether nothing is wrong."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         shown = [f"{name}={value}" for name, value in {"ok": self.ok, **self._numbers()}.items()]
