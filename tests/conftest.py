@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # Last: of what the command line selects.
     from support.spread import left_out
 
-    if out := left_out(items):
+    if out := left_out(items, config.args):
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
 

@@ -17,7 +17,6 @@ are left out.
 import ast
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 
 RUST = Path(__file__).parents[1] / "rust"
@@ -56,6 +55,8 @@ BETWEEN_VERBS = {
     ("scrub", "verify"),
     ("seal", "verify"),
 }
+# What a `Dataset` is called in their code.
+HANDLES = "self|Self|Dataset|base|current|dataset|handle|latest|newest|table"
 # Encodings within encodings: the files of each decode what the other one holds.
 RECURSIVE = [
     ["array_encoding::decode::array", "array_encoding::decode::dictionary"],
@@ -208,11 +209,8 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
-def verb_arrows(source: Path, graph: dict[str, set[str]], crates: Path = RUST) -> set[tuple[str, str]]:
-    """Which verb of a table uses which other file or folder of `ops`: by a path, or by a method of `Dataset`.
-
-    Methods count whose name no other function of any crate has.
-    """
+def verb_arrows(source: Path, graph: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """Which verb of a table uses which other file or folder of `ops`: by a path, or by a method of `Dataset`."""
 
     def verb(module: str) -> str:
         parts = module.split("::")
@@ -220,19 +218,15 @@ def verb_arrows(source: Path, graph: dict[str, set[str]], crates: Path = RUST) -
 
     files = [p for p in source.rglob("*.rs") if not re.search(r"(^|_)tests?\.rs$", p.name)]
     texts = {module_of(path, source): without_tests(path.read_text()) for path in files}
-    named = [name for path in crates.glob("*/src/**/*.rs") for name in re.findall(r"\bfn (\w+)", path.read_text())]
-    counts = Counter(named)
-    owners = {
-        name: verb(module)
-        for module, text in texts.items()
-        for block in re.findall(r"^impl Dataset \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
-        for name in re.findall(r"\bfn (\w+)", block)
-        if counts[name] == 1
-    }
+    owners: dict[str, set[str]] = {}
+    for module, text in texts.items():
+        for block in re.findall(r"^impl Dataset \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+            for name in re.findall(r"\bfn (\w+)", block):
+                owners.setdefault(name, set()).add(verb(module))
     found = {(verb(module), verb(target)) for module, targets in graph.items() for target in targets}
     for module, text in texts.items():
-        called = re.findall(r"(?:\.|\bSelf::)(\w+)\(", text)
-        found.update((verb(module), owners[name]) for name in called if name in owners)
+        called = re.findall(rf"(?:\b(?:{HANDLES})|\?)(?:\s*\.|::)\s*(\w+)\(", text)
+        found.update((verb(module), owner) for name in called for owner in owners.get(name, ()))
     return {(user, used) for user, used in found if user and used and user != used}
 
 

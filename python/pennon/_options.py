@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from pennon.errors import (
@@ -155,6 +156,15 @@ def checked_number(name: str, value: Any, least: int = 0, most: int = 2**64 - 1)
     if not least <= number <= most:
         raise PositionError(f"{name} must be between {least} and {most}, got {number}")
     return number
+
+
+def checked_duration(name: str, duration: Any) -> timedelta:
+    """A `timedelta`. Raises `InvalidTypeError` for anything else, and `InvalidInputError` for a negative one."""
+    if not isinstance(duration, timedelta):
+        raise InvalidTypeError(f"{name} must be a timedelta, found {reprlib.repr(duration)}")
+    if duration < timedelta(0):
+        raise InvalidInputError(f"{name} is {duration.total_seconds():g} seconds, expected at least 0")
+    return duration
 
 
 def checked_reference(name: str, version: Any) -> Any:

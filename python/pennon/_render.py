@@ -30,7 +30,7 @@ def shortened(value: object) -> str:
 
 def listed(items: Iterable[object], count: int) -> str:
     """The first of `count` items in brackets, and how many more there are."""
-    texts = [repr(item) for item in islice(items, MOST_ITEMS)]
+    texts = [shortened(repr(item)) for item in islice(items, MOST_ITEMS)]
     more = count - len(texts)
     return f"[{', '.join([*texts, *([f'... {more:,} more'] if more > 0 else [])])}]"
 

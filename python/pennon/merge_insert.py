@@ -12,7 +12,7 @@ import pyarrow as pa
 from pennon import _native, _readers
 from pennon._compatibility import ExplainsAbsence
 from pennon._input import to_input, to_reader
-from pennon._options import ignored
+from pennon._options import checked_duration, ignored
 from pennon._progress import check_progress
 from pennon._table.merge_source import merge_source, source_schema
 from pennon._table.observed import observed
@@ -206,6 +206,8 @@ class MergeInsertBuilder(ExplainsAbsence):
         ------
         pennon.InvalidTypeError
             `timeout` is not a `timedelta`.
+        pennon.InvalidInputError
+            It is negative.
 
         Examples
         --------
@@ -216,9 +218,7 @@ class MergeInsertBuilder(ExplainsAbsence):
         >>> merge.execute({"a": [2]})["num_inserted_rows"]
         1
         """
-        if not isinstance(timeout, timedelta):
-            raise InvalidTypeError(f"timeout must be a timedelta, not {type(timeout).__name__}")
-        self._request["retry_timeout"] = timeout
+        self._request["retry_timeout"] = checked_duration("timeout", timeout)
         return self
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:

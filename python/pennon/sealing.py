@@ -114,7 +114,7 @@ def seal(
         return SealReport(
             location(uri),
             sealed=parts["sealed"],
-            size_bytes=parts["sealed_bytes"],
+            size_bytes=parts["size_bytes"],
             sealed_before=parts["sealed_before"],
             with_checksums=parts["with_checksums"],
             elsewhere=parts["elsewhere"],

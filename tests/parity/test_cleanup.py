@@ -12,7 +12,6 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
-from support.spread import spread
 
 NOW = timedelta(0)
 FIELDS = (
@@ -52,7 +51,6 @@ CONDITIONS: list[dict[str, Any]] = [
 ]
 
 
-@spread()
 @pytest.mark.parametrize("conditions", CONDITIONS, ids=str)
 @pytest.mark.parametrize("writer", [lance, pennon], ids=["theirs", "ours"])
 def test_the_same_goes(tmp_path: Path, writer: Any, conditions: dict[str, Any]) -> None:

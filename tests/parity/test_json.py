@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 from support.compare import assert_both_agree
-from support.spread import spread
 
 BOTH = pytest.mark.parametrize("writer", [lance, pennon], ids=["reference-writes", "pennon-writes"])
 
@@ -411,7 +410,6 @@ def answers(dataset: lance.LanceDataset | pennon.LanceDataset, function: str) ->
     return kind, values
 
 
-@spread(of=1)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_functions(documents: str, function: str) -> None:
     theirs = answers(lance.dataset(documents), function)

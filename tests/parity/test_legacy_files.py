@@ -23,7 +23,6 @@ import pytest
 from pennon.cli import main
 from support import forge
 from support.compare import assert_both_agree, assert_same
-from support.spread import spread
 
 OLD = Path(__file__).parents[1] / "golden" / "old"
 ROWS, GROUP, PER_FILE = 100, 16, 40
@@ -163,7 +162,6 @@ def theirs(uri: str, **options: Any) -> pa.Table:
     return lance.dataset(uri).scanner(use_stats=False, **options).to_table()
 
 
-@spread(of=1, times=2)
 @pytest.mark.parametrize("name", ["id", *COLUMNS])
 def test_every_type(table: str, name: str) -> None:
     ours = pennon.dataset(table)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 from support.compare import LINEAGE, assert_both_agree, contents
-from support.spread import spread
 
 INNER = pa.struct([("p", pa.int32()), ("q", pa.string())])
 OUTER = pa.struct([("x", pa.int64()), ("n", INNER), ("y", pa.string())])
@@ -51,7 +50,6 @@ def members(table: pa.Table) -> list[dict[str, Any]]:
     return table.flatten().flatten().to_pylist()
 
 
-@spread()
 @pytest.mark.parametrize("seed", range(24))
 def test_merges_change_the_members_they_have(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)

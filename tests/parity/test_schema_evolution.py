@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pytest
 from support.compare import assert_both_agree, assert_same, contents
 from support.seeds import seeds
-from support.spread import spread
 
 Table = Any
 
@@ -232,7 +231,6 @@ def test_the_same_error(tmp_path: Path, name: str) -> None:
     assert issubclass(raised[1], raised[0]), raised
 
 
-@spread(of=1)
 @pytest.mark.parametrize("seed", seeds(8))
 def test_both_take_turns(tmp_path: Path, seed: int) -> None:
     """One table, changed by one or the other in turn."""

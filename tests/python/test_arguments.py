@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pennon
 import pyarrow as pa
 import pytest
+from pennon import jobs
 from pennon.bitmap import Bitmap
 from pennon.errors import PositionError
 from pennon.file import LanceFileSession, LanceFileWriter
@@ -20,6 +22,7 @@ DATA = pa.table({"i": [1, 2, 3]})
 WHOLE, VERSION = "must be a whole number, found", r"must be an int, a tag \(str\) or a tuple of branch and version"
 ROW_IDS = "row_ids must be a list of whole numbers, found"
 OUTSIDE = "row_ids must not be negative nor exceed 64 bits, found"
+DURATION, SECOND, SHORT = "must be a timedelta, found", timedelta(seconds=1), "is -1 seconds, expected at least 0"
 NEGATIVE, STRINGS = "must be non-negative, got -1", "must be a dict of strings, found"
 
 TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -77,6 +80,13 @@ TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "create_scalar_index": (lambda t: t.create_scalar_index(5, "BTREE"), "column must be text, found int 5"),
     "older_than": (lambda t: t.cleanup_old_versions(5), "older_than must be a timedelta, found 5"),
+    "delete retry_timeout": (lambda t: t.delete("i = 0", retry_timeout=5), f"retry_timeout {DURATION} 5"),
+    "update retry_timeout": (lambda t: t.update({"i": "i"}, retry_timeout=5), f"retry_timeout {DURATION} 5"),
+    "restore_rows timeout": (
+        lambda t: t.restore_rows([0], 1, retry_timeout="5 s"),
+        f"retry_timeout {DURATION} '5 s'",
+    ),
+    "merge": (lambda t: t.merge_insert("i").retry_timeout(5), f"timeout {DURATION} 5"),
     "get_fragment": (lambda t: t.get_fragment("a"), f"fragment_id {WHOLE} str 'a'"),
     "fragments": (lambda t: t.scanner(fragments=5), "fragments must be a list of LanceFragment, found 5"),
     "a fragment": (lambda t: t.scanner(fragments=[5]), r"fragments must be a list of LanceFragment, found \[5\]"),
@@ -114,6 +124,18 @@ VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tags.update": (lambda t: t.tags.update("a", -1), f"reference {NEGATIVE}"),
     "create_branch": (lambda t: t.create_branch("a", -1), f"reference {NEGATIVE}"),
     "batch_size": (lambda t: t.to_batches(batch_size=0), "batch_size must be between 1 and 4294967295, got 0"),
+    "delete retry_timeout": (lambda t: t.delete("i = 0", retry_timeout=-SECOND), f"retry_timeout {SHORT}"),
+    "update retry_timeout": (lambda t: t.update({"i": "i"}, retry_timeout=-SECOND), f"retry_timeout {SHORT}"),
+    "restore_rows timeout": (
+        lambda t: t.restore_rows([0], 1, retry_timeout=-SECOND),
+        f"retry_timeout {SHORT}",
+    ),
+    "merge": (lambda t: t.merge_insert("i").retry_timeout(-SECOND), f"timeout {SHORT}"),
+    "jobs.run": (lambda t: jobs.run(jobs.plan_delete(t, "i = 0"), retry_timeout=-SECOND), f"retry_timeout {SHORT}"),
+    "jobs.run retries": (
+        lambda t: jobs.run(jobs.plan_delete(t, "i = 0"), conflict_retries=-1),
+        f"conflict_retries {NEGATIVE}",
+    ),
     "update_rows": (lambda t: t.update_rows([-1], {"i": [9]}), f"{OUTSIDE} -1"),
     "update_rows large": (lambda t: t.update_rows([2**64], {"i": [9]}), f"{OUTSIDE} {2**64}"),
     "update_rows array": (

@@ -116,7 +116,6 @@ def test_every_shape_does_the_same(
     assert changes.num_rows == 2 * done.rows
 
 
-@spread()
 @pytest.mark.parametrize("tasks", [1, 3, 8])
 @pytest.mark.parametrize(
     ("predicate", "fragments"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import pytest
@@ -40,15 +40,17 @@ def covering(cases: Sequence[tuple[int, ...]], of: int, times: int) -> list[int]
     return sorted(found)
 
 
-def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """The cases of marked tests that do not run."""
+def left_out(items: Sequence[pytest.Item], named: Container[str] = ()) -> set[pytest.Item]:
+    """The cases of marked tests that do not run; those that are named do."""
     tests: dict[Any, list[Any]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("spread") is not None:
+        if item.get_closest_marker("spread") is not None and item.nodeid not in named:
             tests[item.nodeid.partition("[")[0]].append(item)
     out: set[pytest.Item] = set()
-    for cases in () if LONG else tests.values():
+    for test, cases in () if LONG else tests.items():
         mark = cases[0].get_closest_marker("spread")
+        if not hasattr(cases[0], "callspec"):
+            raise pytest.UsageError(f"{test} is marked spread and has no parameters")
         # Values are told apart by identity: not all can be hashed.
         values = [tuple(map(id, case.callspec.params.values())) for case in cases]
         kept = set(covering(values, **mark.kwargs))

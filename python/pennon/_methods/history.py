@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon import _native
 from pennon._methods.base import TableMethods
-from pennon._options import checked_number, required_reference
+from pennon._options import checked_duration, checked_number, required_reference
 from pennon._table.history import changes
 from pennon._table.references import naming_branch
 from pennon._table.row_numbers import id_list
@@ -252,6 +252,7 @@ class HistoryMethods(TableMethods):
         """
         ids, version = id_list(row_ids), required_reference("version", version)
         retries = checked_number("conflict_retries", conflict_retries, most=2**32 - 1)
+        timeout = checked_duration("retry_timeout", retry_timeout)
         with naming_branch(self._native, version):
-            rows, self._native = _native.restore_rows(self._native, ids, version, retries, retry_timeout)
+            rows, self._native = _native.restore_rows(self._native, ids, version, retries, timeout)
         return {"num_restored_rows": rows}

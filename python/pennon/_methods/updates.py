@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pennon import _native, _readers
 from pennon._exact_casts import check_casts
 from pennon._methods.base import TableMethods
-from pennon._options import checked_number, strings
+from pennon._options import checked_duration, checked_number, strings
 from pennon._table import rows, scans
 from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidTypeError
@@ -87,16 +87,17 @@ class UpdateMethods(TableMethods):
         {'num_deleted_rows': 2}
         """
         retries = checked_number("conflict_retries", conflict_retries, most=2**32 - 1)
+        timeout = checked_duration("retry_timeout", retry_timeout)
         predicate = rows.as_sql(self._native, predicate)
         if isinstance(predicate, str):
-            return {"num_deleted_rows": self._native.delete(predicate, retries, retry_timeout)}
+            return {"num_deleted_rows": self._native.delete(predicate, retries, timeout)}
         if not isinstance(predicate, pc.Expression):
             raise InvalidTypeError(
                 f"predicate must be SQL text or a pyarrow expression, not {type(predicate).__name__}"
             )
 
         matching = partial(scans.addresses, expression=predicate)
-        deleted, self._native = _native.delete_found(self._native, matching, str(predicate), retries, retry_timeout)
+        deleted, self._native = _native.delete_found(self._native, matching, str(predicate), retries, timeout)
         return {"num_deleted_rows": deleted}
 
     def truncate_table(self) -> None:

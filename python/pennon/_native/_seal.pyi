@@ -7,7 +7,7 @@ from pennon._native._verify import FindingParts
 
 class SealParts(TypedDict):
     sealed: int
-    sealed_bytes: int
+    size_bytes: int
     sealed_before: int
     with_checksums: int
     elsewhere: int

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon._input import to_reader
-from pennon._options import checked_number
+from pennon._options import checked_duration, checked_number
 from pennon._predicate import split
 from pennon._table import scans
 from pennon._table.row_numbers import ROW_ID, id_array, row_numbers, with_uint64_ids
@@ -74,7 +74,7 @@ def update_request(
     """The options of an update."""
     return {
         "conflict_retries": checked_number("conflict_retries", retries, most=2**32 - 1),
-        "retry_timeout": timeout,
+        "retry_timeout": checked_duration("retry_timeout", timeout),
         "data_storage_version": version,
         "mode": mode,
     }

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon._options import checked_duration, checked_number
 from pennon._progress import Progress, ProgressLike, Reporter
-from pennon.errors import CommitConflictError, InternalError, InvalidInputError, InvalidTypeError
+from pennon.errors import CommitConflictError, InternalError, InvalidInputError
 from pennon.jobs._task import WITH_SOURCE, Task, TaskResult
 from pennon.processors import cpu_count
 
@@ -72,8 +73,8 @@ def run(
     >>> seen[-1]
     (2, 3)
     """
-    if not isinstance(retry_timeout, timedelta):
-        raise InvalidTypeError(f"retry_timeout must be a timedelta, found {retry_timeout!r}")
+    conflict_retries = checked_number("conflict_retries", conflict_retries)
+    retry_timeout = checked_duration("retry_timeout", retry_timeout)
     if plan.kind == "scan":
         raise InvalidInputError("A scan has nothing to commit: read the batches of its tasks")
     if data is None and source is None and plan.num_tasks is None:

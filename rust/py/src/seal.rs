@@ -15,7 +15,7 @@ use crate::verify::Finding;
 #[derive(IntoPyObject)]
 pub(crate) struct SealParts {
     sealed: u64,
-    sealed_bytes: u64,
+    size_bytes: u64,
     sealed_before: u64,
     with_checksums: u64,
     elsewhere: u64,
@@ -26,7 +26,7 @@ impl From<SealReport> for SealParts {
     fn from(report: SealReport) -> Self {
         Self {
             sealed: report.sealed,
-            sealed_bytes: report.bytes,
+            size_bytes: report.bytes,
             sealed_before: report.sealed_before,
             with_checksums: report.with_checksums,
             elsewhere: report.elsewhere,

@@ -14,8 +14,8 @@ use crate::lengths::to_u64;
 
 /// So many offsets are a list: 4 KiB.
 const FEW: usize = 1024;
-/// For more positions than this a bitmap becomes a list.
-const MANY: usize = 32;
+/// A bitmap becomes a list for a position for each so many offsets: that takes as long as walking it for the position.
+const OFFSETS_PER_POSITION: u64 = 4096;
 
 /// The deleted offsets of a fragment.
 #[derive(Debug, Clone, PartialEq)]
@@ -318,7 +318,9 @@ impl DeletionVector {
     pub fn live_offsets(&self, positions: &[u64]) -> Vec<u64> {
         match &self.0 {
             // Of a bitmap each step of a bisection walks what lies before it.
-            Form::Bitmap(bitmap) if positions.len() > MANY => {
+            Form::Bitmap(bitmap)
+                if to_u64(positions.len()).saturating_mul(OFFSETS_PER_POSITION) >= bitmap.len() =>
+            {
                 let offsets: Vec<u32> = bitmap.iter().collect();
                 positions.iter().map(|position| live_offset_in(&offsets, *position)).collect()
             }

@@ -242,7 +242,7 @@ impl Dataset {
         let (updated_fragments, uploads) = written;
         let predicate = predicate.to_owned();
         let delete = Delete { updated_fragments, deleted_fragment_ids: removed, predicate };
-        let change = self.deletion(delete, uuid, properties)?;
+        let change = self.staged_delete(delete, uuid, properties)?;
         let change = StagedChange { affected: Some(affected), uploads, ..change };
         Ok((self.publish(change).await.into_result()?, num_deleted_rows))
     }
@@ -256,10 +256,15 @@ impl Dataset {
     ) -> Result<Arc<Snapshot>> {
         let predicate = predicate.to_owned();
         let delete = Delete { updated_fragments: Vec::new(), deleted_fragment_ids, predicate };
-        self.publish(self.deletion(delete, None, properties)?).await.into_result()
+        self.publish(self.staged_delete(delete, None, properties)?).await.into_result()
     }
 
-    fn deletion(&self, delete: Delete, uuid: Option<String>, properties: Metadata) -> Result<StagedChange> {
+    fn staged_delete(
+        &self,
+        delete: Delete,
+        uuid: Option<String>,
+        properties: Metadata,
+    ) -> Result<StagedChange> {
         let transaction = staged::transaction(self.version(), uuid, properties, Operation::Delete(delete));
         StagedChange::staged(self.snapshot(), transaction)
     }

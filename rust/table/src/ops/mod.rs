@@ -1,7 +1,8 @@
 //! What can be done to a table: one file per verb.
 //!
 //! Each file adds its methods to [`Dataset`]. An operation reads one snapshot, decides, writes new
-//! files and hands a transaction to [`crate::commit`]. What several verbs share, and the few that use another one, is listed in `ARCHITECTURE.md`.
+//! files and hands a transaction to [`crate::commit`]. `ARCHITECTURE.md` lists what several verbs share, and the few that
+//! use another one.
 
 mod add_columns;
 mod alter;

@@ -131,7 +131,7 @@ pub(crate) async fn write_from(
         }
     }
     let MergedDeletions { affected, vectors, removed } = match from {
-        None => live(snapshot, deleted, &moves.moved).await?,
+        None => merge_live(snapshot, deleted, &moves.moved).await?,
         Some(_) => deletions::merge(snapshot, deleted).await?,
     };
     let placement = placement(snapshot, params)?;
@@ -173,14 +173,14 @@ pub(crate) async fn stage(
     durability: Durability,
 ) -> Result<Staged> {
     let WrittenMoves { rows, new_fragments, fields, inserted_keys } = moves;
-    let MergedDeletions { affected, vectors, removed } = live(snapshot, rows.clone(), &rows).await?;
+    let MergedDeletions { affected, vectors, removed } = merge_live(snapshot, rows.clone(), &rows).await?;
     let (updated, uploads) = deletions::write_later(snapshot, vectors, None, durability).await?;
     let update = rewritten_rows(removed, updated, new_fragments, fields, inserted_keys);
     Ok(Staged { update, affected, in_place: None, uploads })
 }
 
-/// Rows that go, with those that went before. Errors: `InvalidInput` if some of `moved` did.
-async fn live(
+/// Rows to delete, merged with the vectors of a version. Errors: `InvalidInput` if some of `moved` are deleted already.
+async fn merge_live(
     snapshot: &Arc<Snapshot>,
     rows: RowsByFragment,
     moved: &RowsByFragment,

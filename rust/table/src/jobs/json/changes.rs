@@ -24,7 +24,7 @@ impl TryFrom<&ChangeWork> for ChangesJson {
 
     fn try_from(work: &ChangeWork) -> Result<Self> {
         Ok(Self {
-            scan: work.scan.as_ref().map(Into::into),
+            scan: work.scan.as_ref().map(TryInto::try_into).transpose()?,
             changes: columns_json(&work.changes)?,
             updates: work.updates.clone(),
             keys: work.keys.clone(),

@@ -297,9 +297,15 @@ impl From<SliceJson> for FragmentSlice {
     }
 }
 
-impl From<&ScanWork> for ScanJson {
-    fn from(scan: &ScanWork) -> Self {
-        Self {
+impl TryFrom<&ScanWork> for ScanJson {
+    type Error = Error;
+
+    fn try_from(scan: &ScanWork) -> Result<Self> {
+        let name = |blobs: BlobHandling| {
+            let unnamed = || Error::unsupported(format!("Tasks cannot read blobs as {blobs:?}"));
+            blobs.name().map(str::to_owned).ok_or_else(unnamed)
+        };
+        Ok(Self {
             columns: scan.columns.as_ref().map(|columns| match columns {
                 Projection::Names(names) => ColumnsJson::Names(names.clone()),
                 Projection::Expressions(pairs) => ColumnsJson::Expressions(pairs.clone()),
@@ -309,8 +315,8 @@ impl From<&ScanWork> for ScanJson {
             batch_size_bytes: scan.batch_bytes,
             with_row_id: scan.with_row_id,
             with_row_address: scan.with_row_address,
-            blob_handling: scan.blob_handling.and_then(BlobHandling::name).map(str::to_owned),
-        }
+            blob_handling: scan.blob_handling.map(name).transpose()?,
+        })
     }
 }
 
@@ -338,7 +344,7 @@ impl TryFrom<&Work> for WorkJson {
 
     fn try_from(work: &Work) -> Result<Self> {
         Ok(match work {
-            Work::Scan(scan) => Self::Scan(scan.as_ref().into()),
+            Work::Scan(scan) => Self::Scan(scan.as_ref().try_into()?),
             Work::Append => Self::Append {},
             Work::Overwrite(table) => Self::Overwrite(TableJson {
                 schema: BASE64.encode(table.empty.encode()),
