@@ -9,7 +9,7 @@ A condition that Pennon's SQL says exactly needs no Spark to find rows that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,8 @@ from pyspark_pennon.tasks.retries import committed, published, retried
 from pyspark_pennon.tasks.workers import mapped
 from pyspark_pennon.types.assigned_values import assigned
 from pyspark_pennon.types.batches import converter
-from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, with_stored_names
-from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, expected_schema, quoted
+from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, stored_name, with_stored_names
+from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, expected_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,7 +68,14 @@ class Target:
         return wheel.open_table(self.options())
 
     def everything(self, table: Any) -> DataFrame:
-        """All columns of a version, those of the system too, for analysis and joins."""
+        """All columns of a version, those of the system too, for analysis and joins.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            As of [check_system_names][].
+        """
+        check_system_names(self.spark, table.schema.names)
         return self.named(table_frame(self.spark, table, self.all_columns(table)))
 
     def all_columns(self, table: Any) -> ReadOptions:
@@ -132,6 +139,18 @@ def update_rows_where(
     checked = check_columns(table.schema, values, target)
     skipped = None if condition is None else _analysed(target, table, condition).predicate
     return _change_where(target, table, condition, checked, skipped=skipped)
+
+
+def check_system_names(spark: SparkSession, names: Sequence[str]) -> None:
+    """Refuse columns of a table that differ from one of the system by case only: Spark takes both for one name."""
+    if is_case_sensitive(spark):
+        return
+    for name in names:
+        if stored_name(list(SYSTEM_COLUMNS), name, is_sensitive=False) not in (None, name):
+            raise invalid(
+                f"The table has the column '{name}', which differs from the system column '{name.lower()}' by case "
+                "only: set spark.sql.caseSensitive, or rename it by alter_columns of pennon"
+            )
 
 
 def check_columns(
@@ -433,6 +452,7 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     data = with_stored_names(data, [ROW_ID, *table.schema.names])
     names = [name for name in data.columns if name != "_rowid"]
     check_columns(table.schema, {name: name for name in names}, None)
+    check_system_names(target.spark, names)
     schema = changes_schema(table.schema, names)
     plan = jobs.plan_change_rows(table, schema, storage_options=stored(target.storage_options))
     shipped = ShippedPlan.of(plan, target.storage_options)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
@@ -290,7 +291,7 @@ def test_tags_branches_and_clones(spark: SparkSession, table: pennon.LanceDatase
         handle.clone(deep.uri)
 
 
-@pytest.mark.parametrize("wrong", [2.0, True, (None, 2), ["gold"]])
+@pytest.mark.parametrize("wrong", [2.0, True, (None, 2), ["gold"], np.array([3])])
 def test_a_version_is_a_number_or_a_tag(spark: SparkSession, table: pennon.LanceDataset, wrong: Any) -> None:
     handle = LanceTable.forPath(spark, table.uri)
     calls: list[Callable[[], Any]] = [

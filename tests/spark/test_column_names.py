@@ -262,6 +262,65 @@ def test_names_with_back_ticks(spark: SparkSession, uri: str) -> None:
     assert found == [{"id": 1, "v`w": 11, "`": "z"}, {"id": 9, "v`w": 20, "`": "x"}]
 
 
+def test_keys_with_dots_and_back_ticks(spark: SparkSession, table: LanceTable, uri: str) -> None:
+    """Bounds of the keys are those of the column, and not of a member of a struct."""
+    named = table.alias("my.`table`")
+    rows = spark.createDataFrame([(2, 7), (9, 8)], "id long, v int")
+    member = fn.struct(fn.lit(100).cast("long").alias("k")).alias("a")
+    source = rows.select(fn.col("id").alias("a.k"), member, fn.col("v").alias("c`d")).alias("s")
+    merge = named.merge(source, "`my.``table```.id = s.`a.k`")
+    merge = merge.whenMatchedUpdate("`my.``table```.v > s.a.k - 99", {"v": "s.`c``d`"})
+    merge = merge.whenNotMatchedBySourceUpdate("`my.``table```.id = 1", {"v": "v + 1"})
+    merge.whenNotMatchedInsert(values={"id": "s.`a.k`", "v": "s.`c``d`"}).execute()
+    assert [(row["id"], row["v"]) for row in content(table)] == [(1, 11), (2, 7), (3, 30), (9, 8)]
+    other = f"{uri}-2"
+    write(rows.toDF("c`d", "v"), other)
+    second = LanceTable.forPath(spark, other).alias("t")
+    source = rows.selectExpr("id + 7 `C``D`", "v + 1 v").alias("s")
+    merge = second.merge(source, "t.`c``d` = s.`C``D`").whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    assert merge.execute().first()[1:] == (1, 0, 1)
+    second.updateColumnsFrom(spark.createDataFrame([(16, 5)], "`c``d` long, v int"), "c`d")
+    assert sorted(read(spark, other, where="`c``d` > 2").collect()) == [(9, 8), (16, 5)]
+
+
+def test_keys_of_a_source_that_differ_by_case_only(spark: SparkSession, table: LanceTable) -> None:
+    first, second = spark.range(2, 4).toDF("ID"), spark.range(2, 3).toDF("id")
+    source = first.join(second, first["ID"] == second["id"] + 1)
+    merge = table.alias("t").merge(source, fn.col("t.id") == second["id"])
+    assert merge.whenMatchedDelete().execute().first().num_deleted_rows == 1
+    assert [row["id"] for row in content(table)] == [1, 3]
+
+
+def test_system_columns_of_another_case(spark: SparkSession, uri: str) -> None:
+    lance.write_dataset(pa.table({"v": [1, 2], "_RowAddr": [3, 4]}), uri, enable_stable_row_ids=True)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    values = spark.createDataFrame([(1, 5)], "v long, _RowAddr long")
+    ids = table.toDF(where="v = 1", with_row_id=True).select("_rowid")
+    acts = (
+        lambda: table.update("v = 1", {"v": "5"}),
+        lambda: table.delete("v % 2 = 1"),
+        lambda: table.merge(spark.range(3).alias("s"), "t.v = s.id").whenMatchedDelete().execute(),
+        lambda: table.addColumns({"w": "v + 1"}),
+        lambda: table.updateColumnsFrom(values, "v"),
+        lambda: table.updateRows(ids.withColumn("_RowAddr", fn.lit(5))),
+    )
+    for act in acts:
+        with pytest.raises(pennon.InvalidInputError, match="'_RowAddr', which differs from the system column"):
+            act()
+    assert table.takeRows(ids).collect() == [(1, 3, 0)]
+    table.delete("v = 2")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        table.update("v % 2 = 1 AND _RowAddr = 3", {"_RowAddr": "_RowAddr + 3"})
+        table.merge(values.alias("s"), "t.v = s.v").whenMatchedUpdate(
+            "s._RowAddr < t._RowAddr", {"v": "t._RowAddr"}
+        ).execute()
+        write(values, uri, mode="append")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert lance.dataset(uri).to_table().sort_by("v").to_pydict() == {"v": [1, 6], "_RowAddr": [5, 6]}
+
+
 def test_the_source_of_a_merge_is_a_frame(table: LanceTable) -> None:
     with pytest.raises(pennon.errors.InvalidTypeError, match="The source of a merge is a str: expected"):
         table.merge("x", "t.id = s.id")  # type: ignore[arg-type]

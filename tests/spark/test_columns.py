@@ -373,6 +373,7 @@ def test_wrong_new_columns(spark: SparkSession, dataset: pennon.LanceDataset) ->
         ),
         (({"x": "1", "X": "2"},), pennon.SchemaMismatchError, "column 'x', and the new column 'X'"),
         (({"_rowid": "1"},), pennon.InvalidInputError, "system column"),
+        (({"_RowAddr": "1"},), pennon.SchemaMismatchError, "'_RowAddr' differs from the system column"),
         (({},), pennon.InvalidInputError, "expressions, or from a function"),
         (({"x": 3},), pennon.InvalidInputError, "The value of column 'x' is 3"),
         (({"x": "nope + 1"},), AnalysisException, "nope"),

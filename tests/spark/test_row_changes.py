@@ -11,12 +11,13 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.errors import PositionError
 from pennon.jobs import JobPlan
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
-from pyspark_pennon import LanceTable, row_changes, wheel, write
+from pyspark_pennon import LanceTable, row_changes, typed_error, wheel, write
 from pyspark_pennon.tasks import retries
 from support.spark_frames import counts
 
@@ -141,6 +142,12 @@ def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
             pennon.InvalidInputError, match=rf"_rowid has the type {re.escape(kind)}; expected long"
         ):
             handle.takeRows(fractions.select("_rowid"))
+    wrong = spark.createDataFrame([(None, "x"), (-1, "x"), (1000, "x")], "_rowid long, name string")
+    for condition, kind in (("_rowid IS NULL", pennon.InvalidInputError), ("_rowid < 0", PositionError)):
+        with pytest.raises(PythonException) as caught:
+            handle.takeRows(wrong.where(condition).select("_rowid")).collect()
+        assert type(typed_error(caught.value)) is kind
+    assert counts(handle.updateColumnsFrom(wrong, on="_rowid")) == (0, 0, 0)
     assert rows(dataset.uri) == found
 
 

@@ -386,6 +386,15 @@ def test_system_columns_are_not_written(spark: SparkSession, uri: str) -> None:
         write(frame, f"{uri}-copy")
     with pytest.raises(AnalysisException, match="'_rowid' is a system column"):
         frame.write.format("pennon").mode("append").save(f"{uri}-copy")
+    spelled = spark.range(3).withColumn("_RowId", fn.lit(1))
+    for drops in (False, True):
+        with pytest.raises(pennon.SchemaMismatchError, match="'_RowId' differs from the system column '_rowid'"):
+            write(spelled, f"{uri}-copy", drop_system_columns=drops)
+    with pytest.raises(AnalysisException, match="'_RowId' differs from the system column"):
+        spelled.write.format("pennon").mode("append").save(f"{uri}-copy")
+    with pytest.raises(pennon.SchemaMismatchError, match="'_RowId' differs from the system column"):
+        write(spelled, uri, mode="append", merge_schema=True)
+    assert not Path(f"{uri}-copy").exists()
     write(frame, f"{uri}-copy", drop_system_columns=True)
     frame.write.format("pennon").mode("append").option("dropSystemColumns", True).save(f"{uri}-copy")
     assert ids(f"{uri}-copy") == [0, 0, 1, 1, 2, 2]

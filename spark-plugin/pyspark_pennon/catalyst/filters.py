@@ -9,8 +9,10 @@ translated only if both sides agree for every value the column can have, null an
   an explicit clause, since Spark sorts NaN above everything;
 * `in` lists that contain null, times, intervals and binaries.
 
-Spark 4.3 keeps pushed filters with the relation: after `df.where("i = 1").count()` a plain `df.count()`
-would apply the filter as well. So nothing is taken over unless the option `push_filters` is true.
+Spark 4.3 keeps pushed filters with the relation, which all uses of a frame share, also those in one query: after
+`df.where("i = 1").count()` a plain `df.count()` would apply the filter as well, and so would both sides of
+`df.where("i = 1").union(df)`. Each use is planned in a process of its own, where no other use can be seen. So
+nothing is taken over unless the option `push_filters` is true, for a frame that one query names once.
 
 Three-valued logic is kept throughout, so that `Not` of a translated filter is exact as well.
 """

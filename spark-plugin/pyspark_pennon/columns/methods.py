@@ -105,7 +105,7 @@ class ColumnMethods(TableHandle):
         data
             The keys, and the columns that get new values; cast to the types of the table.
         on
-            One or more columns that both have, or `_rowid`.
+            One or more columns that both have, or `_rowid`. Ids that no row has change nothing.
 
         Returns
         -------

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.frames import parallelism, table_frame
-from pyspark_pennon.row_changes import Target, check_columns, table_rows, typed_values
+from pyspark_pennon.row_changes import Target, check_columns, check_system_names, table_rows, typed_values
 from pyspark_pennon.tasks.executor import described, run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed, retried
@@ -47,6 +47,7 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     data = with_stored_names(data, known)
     keys = stored_names(known, keys, is_sensitive=is_case_sensitive(target.spark))
     names = _checked(table, data, keys)
+    check_system_names(target.spark, [*keys, *names])
     address = pa.field(ROW_ADDRESS, pa.uint64())
     schema = pa.schema([address, *(table.schema.field(name).with_nullable(True) for name in names)])
     plan = jobs.plan_update_columns(table, schema, ROW_ADDRESS, storage_options=stored(target.storage_options))

@@ -35,7 +35,7 @@ from pyspark_pennon.row_changes import Target, as_column, changes_schema, table_
 from pyspark_pennon.tasks.executor import run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed
-from pyspark_pennon.types.schema import ROW_ADDRESS, is_plain
+from pyspark_pennon.types.schema import ROW_ADDRESS, is_plain, quoted
 from pyspark_pennon.writes.new_columns import with_columns
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class MergeAttempt:
         self._source, self._table = source, table
         self._inserted = clauses.inserts
         self._alias = target.alias or DEFAULT_ALIAS
+        self._address = f"{quoted(self._alias)}.{ROW_ADDRESS}"
         self._new = list(new)
         self._schema = pa.schema([*table.schema, *new])
         for changing in (clauses.matched, clauses.by_source):
@@ -178,7 +179,7 @@ class MergeAttempt:
         """
         from pyspark.sql import functions as fn
 
-        address = fn.col(f"{self._alias}.{ROW_ADDRESS}")
+        address = fn.col(self._address)
         joined = self._everything.join(self._source, self._condition, "inner").select(address, NUMBER)
         read = needed_columns(joined, self._everything)
         old, new = ({}, {}) if earlier is None else (fragments_of(earlier.table), fragments_of(self._table))
@@ -236,7 +237,7 @@ class MergeAttempt:
         from pyspark.sql import functions as fn
 
         clauses, source = self._clauses.matched, self._source
-        address = fn.col(f"{self._alias}.{ROW_ADDRESS}")
+        address = fn.col(self._address)
         if [(clause.action, clause.condition is None) for clause in clauses] == [("delete", True)]:
             # Rows that several rows of the source match are deleted all the same.
             once = pairs.select(ROW_ADDRESS).distinct().alias(self._alias)
@@ -288,7 +289,7 @@ class MergeAttempt:
         evaluated = self._everything.select(ROW_ADDRESS, *self._evaluation.of(clauses))
         columns = needed_columns(evaluated, self._everything)
         rows = others(pairs, self._table, self._options, columns, tasks).alias(self._alias)
-        return self._decided(rows, clauses, fn.col(f"{self._alias}.{ROW_ADDRESS}"), None)
+        return self._decided(rows, clauses, fn.col(self._address), None)
 
     def _decided(self, frame: DataFrame, clauses: list[Clause], address: Column, owner: Column | None) -> DataFrame:
         """The changes of rows that a clause takes; others have a change that is null, or are left out."""

@@ -77,7 +77,7 @@ class Evaluation:
                     return as_column(clause.values[name])
                 if clause.action == "update" and name in self.updated and name in self.stored:
                     # Another clause assigns it.
-                    return fn.col(f"{self.alias}.{quoted(name)}")
+                    return fn.col(f"{quoted(self.alias)}.{quoted(name)}")
                 return fn.lit(None).cast(kind)
 
             columns.append(chosen(value).cast(kind).alias(name))

@@ -14,7 +14,8 @@ from pyspark_pennon.catalyst.equal_columns import column_named, equal_columns
 from pyspark_pennon.catalyst.filters import Translator
 from pyspark_pennon.catalyst.needed_columns import items
 from pyspark_pennon.row_changes import as_column
-from pyspark_pennon.types.schema import spark_type
+from pyspark_pennon.types.column_names import is_case_sensitive
+from pyspark_pennon.types.schema import quoted, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -167,18 +168,20 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
     """
     from pyspark.sql import functions as fn
 
+    is_sensitive = is_case_sensitive(source.sparkSession)
+    spellings = [name if is_sensitive else name.lower() for name in source.columns]
     compared = {
         target: own
         for target, own in keys.items()
         if target in table.schema.names
-        and source.columns.count(own) == 1
+        and spellings.count(own if is_sensitive else own.lower()) == 1
         and _is_comparable(table.schema.field(target).type)
         and source.schema[own].dataType == spark_type(table.schema.field(target))
     }
     aggregates = [fn.count(fn.lit(1))]
     for target, own in compared.items():
         kind = table.schema.field(target).type
-        aggregates += [_exact(fn.min(source[own]), kind), _exact(fn.max(source[own]), kind)]
+        aggregates += [_exact(bound(source[quoted(own)]), kind) for bound in (fn.min, fn.max)]
     row = source.agg(*aggregates).first()
     assert row is not None
     kinds = {name: spark_type(table.schema.field(name)) for name in compared}

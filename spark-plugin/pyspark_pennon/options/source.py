@@ -13,7 +13,7 @@ Spark passes options as text with lower-cased names. This module parses them onc
 | `branch` | x | | the branch to read; with `version` or `timestamp` one of its versions |
 | `columns` | x | | comma-separated names, or a JSON list when names contain commas |
 | `filter_sql` | x | | predicate in Pennon's SQL dialect |
-| `push_filters` | x | | take over Spark's own filters, for a frame that is used once (default false) |
+| `push_filters` | x | | take over Spark's own filters, for a frame that one query names once (default false) |
 | `with_row_id`, `with_row_address`, `with_row_versions` | x | | add the system columns |
 | `batch_size` | x | | rows in an Arrow batch, at most |
 | `tasks`, `bytes_per_task` | x | | into how many Spark tasks the read is divided |
@@ -160,9 +160,12 @@ def required_version(version: Any) -> int | str:
     """As `checked_version`, where a version must be given."""
     if isinstance(version, str):
         return version
-    if isinstance(version, bool) or not hasattr(version, "__index__"):
-        raise wrong_type(f"version is {version!r}: expected a number or a tag")
-    return index(version)
+    try:
+        if not isinstance(version, bool):
+            return index(version)
+    except TypeError:
+        pass
+    raise wrong_type(f"version is {version!r}: expected a number or a tag")
 
 
 def one_reference(version: int | str | None, tag: str | None) -> int | str | None:

@@ -111,7 +111,15 @@ def new_table_schema(schema: StructType, vector_sizes: Mapping[str, int] | None 
 
 
 def frame_schema(schema: StructType, vector_sizes: Mapping[str, int] | None = None) -> pa.Schema:
-    """The Arrow schema of a table created from a frame: as in Spark's own sources, everything may be null."""
+    """The Arrow schema of new columns, or of a new table: as in Spark's own sources, everything may be null.
+
+    Raises
+    ------
+    ValueError
+        As of `new_table_schema`, and for a name that differs from that of a system column by case only.
+    """
+    for column in schema.fields:
+        refuse_other_case([], column.name)
     return pa.schema([_with_nulls(field) for field in new_table_schema(schema, vector_sizes)])
 
 
@@ -209,7 +217,12 @@ def new_columns(table: pa.Schema, data: StructType, *, is_sensitive: bool = Fals
 
 
 def refuse_other_case(names: Sequence[str], name: str) -> None:
-    """Refuse a new column whose name differs from that of another one by case only."""
+    """Refuse a new column whose name differs from that of another one, or of a system column, by case only."""
+    if name.lower() in SYSTEM_COLUMNS:
+        raise mismatch(
+            f"the new column '{name}' differs from the system column '{name.lower()}' by case only: rename it, "
+            "since Spark takes the two for one name"
+        )
     near = {stored.lower(): stored for stored in names}.get(name.lower())
     if near is not None:
         raise mismatch(

@@ -74,8 +74,8 @@ fn a_long_deleted_run_costs_one_step() {
             vector.live_ranges(1_000_000..5_000_000).collect::<Vec<_>>(),
             [3_000_000..4_000_000, 4_100_000..5_000_000]
         );
-        let few: Vec<u64> = (0..2_000_000).step_by(100_000).rev().collect();
-        let many: Vec<u64> = (0..2_000_000).step_by(1_000).rev().collect();
+        let few: Vec<u64> = (0..20).rev().map(|at| at * 100_000).collect();
+        let many: Vec<u64> = (0..2_000).rev().map(|at| at * 1_000).collect();
         for positions in [few, many] {
             let expected: Vec<u64> = positions.iter().map(|position| vector.live_offset(*position)).collect();
             assert_eq!(vector.live_offsets(&positions), expected);
