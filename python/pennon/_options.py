@@ -163,7 +163,7 @@ def checked_duration(name: str, duration: Any) -> timedelta:
     if not isinstance(duration, timedelta):
         raise InvalidTypeError(f"{name} must be a timedelta, found {reprlib.repr(duration)}")
     if duration < timedelta(0):
-        raise InvalidInputError(f"{name} is {duration.total_seconds():g} seconds, expected at least 0")
+        raise InvalidInputError(f"{name} must not be negative, got {duration.total_seconds():g} seconds")
     return duration
 
 

@@ -22,7 +22,7 @@ DATA = pa.table({"i": [1, 2, 3]})
 WHOLE, VERSION = "must be a whole number, found", r"must be an int, a tag \(str\) or a tuple of branch and version"
 ROW_IDS = "row_ids must be a list of whole numbers, found"
 OUTSIDE = "row_ids must not be negative nor exceed 64 bits, found"
-DURATION, SECOND, SHORT = "must be a timedelta, found", timedelta(seconds=1), "is -1 seconds, expected at least 0"
+DURATION, SECOND, SHORT = "must be a timedelta, found", timedelta(seconds=1), "must not be negative, got -1 seconds"
 NEGATIVE, STRINGS = "must be non-negative, got -1", "must be a dict of strings, found"
 
 TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
