@@ -73,7 +73,7 @@ class Target:
         Raises
         ------
         pennon.InvalidInputError
-            As of [check_system_names][].
+            As of `check_system_names`.
         """
         check_system_names(self.spark, table.schema.names)
         return self.named(table_frame(self.spark, table, self.all_columns(table)))
