@@ -335,30 +335,30 @@ impl Take {
             |position: u64| starts.partition_point(|&start| start <= position).saturating_sub(1);
         let hit = positions.iter().filter_map(|&position| fragments.get(fragment_of(position)));
         self.prefetch(hit.map(|fragment| fragment.id), readers)?;
-        // By fragment, with where the positions are among those that are given.
-        let mut wanted = BTreeMap::<usize, (Vec<usize>, Vec<u64>)>::new();
-        for (given, &position) in positions.iter().enumerate() {
+        let find = |(given, &position): (usize, &u64)| {
             let at = fragment_of(position);
-            let Some(start) = starts.get(at).filter(|_| fragments.get(at).is_some()) else {
-                return Err(Error::invalid_input(format!(
+            let start = starts.get(at).filter(|_| at < fragments.len()).ok_or_else(|| {
+                Error::invalid_input(format!(
                     "row position {position} belongs to non-existent fragment: the table has {rows} rows"
-                )));
-            };
-            let (order, within) = wanted.entry(at).or_default();
-            order.push(given);
-            within.push(position - start);
-        }
+                ))
+            })?;
+            Ok((at, given, position - start))
+        };
+        // By fragment, with where the positions are among those that are given.
+        let mut asked = positions.iter().enumerate().map(find).collect::<Result<Vec<_>>>()?;
+        asked.sort_unstable_by_key(|(at, ..)| *at);
         let mut found = vec![RowAddress(0); positions.len()];
-        for (at, (order, mut offsets)) in wanted {
-            let Some(fragment) = fragments.get(at) else { continue };
+        for asked in asked.chunk_by(|a, b| a.0 == b.0) {
+            let Some(fragment) = asked.first().and_then(|(at, ..)| fragments.get(*at)) else { continue };
+            let mut offsets: Vec<u64> = asked.iter().map(|(.., offset)| *offset).collect();
             if fragment.deletion.is_some() {
                 offsets = self.snapshot.deletion_vector_blocking(fragment)?.live_offsets(&offsets);
             }
-            for (given, offset) in order.into_iter().zip(offsets) {
+            for ((_, given, _), offset) in asked.iter().zip(offsets) {
                 let offset = u32::try_from(offset).map_err(|_| {
                     Error::corrupt(format!("fragment {}: a row at offset {offset}", fragment.id))
                 })?;
-                if let Some(found) = found.get_mut(given) {
+                if let Some(found) = found.get_mut(*given) {
                     *found = RowAddress::new(fragment.id, offset);
                 }
             }
