@@ -296,6 +296,9 @@ fmt: $(VENV)/.check
 .PHONY: check
 check: lint docs $(VENV)/.wheel
 	$(CARGO) fmt --all --check
+	# What they lock must follow the crates, though they are compiled by `make fuzz` and `make bench` alone.
+	for workspace in fuzz benches/peers; do \
+		$(CARGO) update --workspace --locked --quiet --manifest-path $$workspace/Cargo.toml || exit 1; done
 	# In the profile of the tests, so that macros and build scripts are those that are compiled already.
 	$(CARGO) clippy --release --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --locked --quiet
