@@ -55,7 +55,8 @@ help:
 	@echo "make soak    an hour of processes that change tables and are killed, with Spark and on S3 as well, every answer and version compared; SECONDS=... sets it"
 	@echo "make schedules  threads that share work, under thousands of schedules that are drawn"
 	@echo "make miri    code for particular processors, in an interpreter that finds undefined behaviour; needs nightly Rust"
-	@echo "make fuzz    decoders of files, SQL, jobs and options with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of TARGETS=..."
+	@echo "make fuzz    decoders of files, SQL, jobs and options with damaged bytes, guided by coverage; FUZZ_SECONDS=... for each of FUZZ_TARGETS=..."
+	@echo "make fuzz-coverage  the lines of decoders that the corpus of make fuzz reaches; installs LLVM's tools by rustup"
 	@echo "make lanes   every verb with other releases of PySpark, and through Spark Connect"
 	@echo "make neighbours  other releases of pylance read Pennon's tables, and Pennon theirs; writes docs/readers.md"
 	@echo "make check   lints, the site, clippy, rustdoc, stubs, licences"
@@ -179,7 +180,7 @@ endif
 NIGHTLY := nightly-commits nightly-tables nightly-crashes nightly-rust nightly-kills nightly-flips nightly-python nightly-spark
 
 .PHONY: nightly
-nightly: test $(NIGHTLY) schedules lanes neighbours fuzz
+nightly: $(NIGHTLY) schedules lanes neighbours fuzz
 	@echo "make nightly: all tests passed, from seed $(SEED)"
 
 AGAIN = @echo "make $@: SEED=$(SEED)"
@@ -190,12 +191,14 @@ FAILED = { echo "make $@: failed with SEED=$(SEED)" >&2; exit 1; }
 nightly-commits: | toolchain
 	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
 
-# A million steps of programs on whole tables, of which none may differ from the model; each planted fault is looked for from
-# the first program on.
+# Ten million steps of programs on whole tables, of which none may differ from the model: three hours with four processors.
+# Each planted fault is looked for from the first program on.
+STEPS ?= 10000000
+
 .PHONY: nightly-tables
 nightly-tables: | toolchain
 	$(AGAIN)
-	PENNON_STEPS=1000000 PENNON_PLANTED=1000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
+	PENNON_STEPS=$(STEPS) PENNON_PLANTED=1000 PENNON_SEED=$(SEED) $(CARGO) test --release --locked --quiet --workspace --test tables
 
 # Crashes at any moment of several programs for each verb.
 .PHONY: nightly-crashes
@@ -223,12 +226,14 @@ nightly-flips: $(VENV)/.wheel $(VENV)/.test
 .PHONY: nightly-python
 nightly-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(AGAIN)
-	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests/python tests/parity $(ARGS) || $(FAILED)
+	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --numprocesses=$(PROCESSES) --dist=worksteal --hypothesis-seed=$(SEED) \
+		tests/python tests/parity $(ARGS) || $(FAILED)
+	$(PYTEST) pennon $(ARGS)
 
 .PHONY: nightly-spark
 nightly-spark: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(AGAIN)
-	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) tests/spark $(ARGS) || $(FAILED)
+	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(SPARK_ENV) $(PYTEST) --numprocesses=3 --dist=worksteal tests/spark $(ARGS) || $(FAILED)
 
 SECONDS ?= 3600
 
@@ -260,22 +265,43 @@ miri: | toolchain
 	$(MIRI) -p pennon-index vector::train::products
 	$(MIRI) -p pennon-index vector::lane_sums
 
-# Decoders of files are given bytes that coverage guides: each target for so many seconds. The corpus stays in .build.
+# Decoders are given bytes that coverage guides, for so many seconds each, and as many at a time as there are processors. The
+# corpus stays in .build.
 FUZZ_SECONDS ?= 60
-TARGETS ?= manifest transaction message name row_ids row_versions row_sets deletions datafile pieces seal index vectors sql jobs options
+FUZZ_TARGETS ?= manifest transaction message name row_ids row_versions row_sets deletions datafile pieces seal index vectors sql jobs options
+FUZZ := .build/fuzz
 
 .PHONY: fuzz
 fuzz: | toolchain
-	host=$$(rustc -vV | sed -n 's/^host: //p'); cd fuzz && \
-	RUSTC_WRAPPER="$$PWD/instrument.sh" $(CARGO) build --release --locked --quiet --target "$$host" --target-dir ../.build/fuzz/target && \
-	built="../.build/fuzz/target/$$host/release" && "$$built/seeds" ../.build/fuzz/seeds && \
-	for target in $(TARGETS); do \
-		mkdir -p "../.build/fuzz/corpus/$$target" "../.build/fuzz/found"; \
-		PENNON_FUZZ_TARGET=$$target "$$built/decoders" -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
-			-verbosity=0 -artifact_prefix="../.build/fuzz/found/$$target-" \
-			"../.build/fuzz/corpus/$$target" "../.build/fuzz/seeds/$$target" || { echo "make fuzz: $$target failed, see .build/fuzz/found" >&2; exit 1; }; \
-	done
-	@echo "make fuzz: nothing was found in $(FUZZ_SECONDS) seconds of each of $(words $(TARGETS)) targets"
+	host=$$(rustc -vV | sed -n 's/^host: //p') && cd fuzz && \
+		RUSTC_WRAPPER="$$PWD/instrument.sh" $(CARGO) build --release --locked --quiet --target "$$host" --target-dir ../$(FUZZ)/target && \
+		ln -sfn "$$host/release" ../$(FUZZ)/target/built && ../$(FUZZ)/target/built/seeds ../$(FUZZ)/seeds
+	$(MAKE) --no-print-directory --jobs=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) $(FUZZ_TARGETS:%=fuzz-%)
+	@echo "make fuzz: nothing was found in $(FUZZ_SECONDS) seconds of each of $(words $(FUZZ_TARGETS)) targets"
+
+.PHONY: $(FUZZ_TARGETS:%=fuzz-%)
+$(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
+	mkdir -p $(FUZZ)/corpus/$* $(FUZZ)/found
+	PENNON_FUZZ_TARGET=$* $(FUZZ)/target/built/decoders -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+		-verbosity=0 -artifact_prefix=$(FUZZ)/found/$*- $(FUZZ)/corpus/$* $(FUZZ)/seeds/$* || \
+		{ echo "make fuzz: $* failed, see $(FUZZ)/found" >&2; exit 1; }
+
+# What the corpus and the seeds reach, by lines of the files that decode.
+DECODERS := rust/core/src/wire rust/core/src/rows rust/core/src/deletion rust/core/src/manifest rust/datafile/src rust/index/src \
+	rust/table/src/expr rust/table/src/jobs/json rust/table/src/store
+
+.PHONY: fuzz-coverage
+fuzz-coverage: | toolchain
+	rustup component add llvm-tools
+	host=$$(rustc -vV | sed -n 's/^host: //p') && llvm="$$(rustc --print sysroot)/lib/rustlib/$$host/bin" && cd fuzz && \
+		PENNON_COVERAGE=1 RUSTC_WRAPPER="$$PWD/instrument.sh" $(CARGO) build --release --locked --quiet --target "$$host" \
+		--target-dir ../$(FUZZ)/coverage && cd .. && built=$(FUZZ)/coverage/$$host/release && $$built/seeds $(FUZZ)/seeds && \
+		for target in $(FUZZ_TARGETS); do mkdir -p $(FUZZ)/corpus/$$target; \
+			LLVM_PROFILE_FILE=$(FUZZ)/coverage/$$target.profraw PENNON_FUZZ_TARGET=$$target $$built/decoders -runs=0 -verbosity=0 \
+			-max_len=65536 $(FUZZ)/corpus/$$target $(FUZZ)/seeds/$$target || exit 1; done && \
+		$$llvm/llvm-profdata merge -o $(FUZZ)/coverage/all.profdata $(FUZZ)/coverage/*.profraw && \
+		$$llvm/llvm-cov report $$built/decoders --instr-profile=$(FUZZ)/coverage/all.profdata --show-region-summary=false \
+		--show-branch-summary=false --ignore-filename-regex='/(tests|generated)(/|\.rs)' $(DECODERS)
 
 .PHONY: lint
 lint: $(VENV)/.check

@@ -115,7 +115,7 @@ def targets_at_night() -> list[str]:
 def test_the_night_runs_all_of_make_nightly() -> None:
     text = (ROOT / "Makefile").read_text()
     parts = re.search(r"^NIGHTLY := (.+)$", text, re.MULTILINE)
-    needs = re.search(r"^nightly: test \$\(NIGHTLY\) (.+)$", text, re.MULTILINE)
+    needs = re.search(r"^nightly: \$\(NIGHTLY\) (.+)$", text, re.MULTILINE)
     assert parts is not None
     assert needs is not None
     wanted = [*parts[1].split(), *needs[1].split()]

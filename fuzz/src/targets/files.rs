@@ -41,6 +41,10 @@ impl ByteSource for Source {
         self.0.name()
     }
 
+    fn is_local(&self) -> bool {
+        false
+    }
+
     fn seal(&self) -> pennon_core::Result<Option<Seal>> {
         Seal::at_end(&self.0)
     }

@@ -12,7 +12,7 @@ use pennon_testkit::simulator::tables::{self, Counts, Simulator};
 
 /// Steps of a program.
 const STEPS: usize = 40;
-/// Steps of the quick lane; `make nightly` runs a million.
+/// Steps of the quick lane; `make nightly` runs ten million.
 const ALL_STEPS: u64 = 10_000;
 /// Within as many programs each planted fault must be found, from the one in [`FOUND_BY`] on; `PENNON_PLANTED` sets how many
 /// are tried from the first one on.
