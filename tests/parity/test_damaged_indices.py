@@ -15,6 +15,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.file import LanceFileReader, LanceFileWriter
 from support.long import LONG
 from support.spread import spread
 from support.vectors import ask, column, exact, vectors
@@ -266,6 +267,22 @@ def test_an_order_by_a_damaged_index(uri: str, caplog: pytest.LogCaptureFixture)
     assert len(warnings(caplog)) == 1
     with pytest.raises(TYPED, match=r"page_lookup\.lance"):
         table.to_table(columns=["id"], order_by=["n"], limit=3, strict_indices=True)
+
+
+@pytest.mark.parametrize("columns", [["n"], ["id"]])
+def test_an_order_by_an_index_with_rows_that_are_not_there(uri: str, columns: list[str]) -> None:
+    """Neither is a row made of them, nor do they count among the first."""
+    pennon.write_dataset({"id": range(1000), "n": range(1000)}, uri, enable_stable_row_ids=False)
+    pennon.dataset(uri).create_scalar_index("n", "BTREE")
+    path = path_of(uri, "page_data.lance")
+    pages = LanceFileReader(str(path)).read_all().to_table()
+    rows = pages["ids"].to_numpy().copy()
+    rows[2:5] = [1010, 1015, 1020]
+    path.unlink()
+    with LanceFileWriter(str(path), pages.schema) as file:
+        file.write_batch(pages.set_column(1, pages.schema.field("ids"), pa.array(rows)))
+    found = pennon.dataset(uri).to_table(columns=columns, order_by=["n"], limit=5)
+    assert found[columns[0]].to_pylist() == [0, 1, 5, 6, 7]
 
 
 @pytest.mark.parametrize("kind", [*SCALARS, *VECTORS])

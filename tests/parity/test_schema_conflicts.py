@@ -282,3 +282,31 @@ def test_structs_without_a_stored_member(uri: str, version: str) -> None:
     table.optimize.compact_files()
     expected = [{"id": 2, "s": struct}, {"id": 3, "s": {"c": 5}}, {"id": 11, "s": struct}]
     assert sorted(rows_of(uri), key=lambda row: row["id"]) == expected
+
+
+# A column that is dropped, the last one of all there were.
+
+
+def update_all(table: pennon.LanceDataset) -> None:
+    table.update({"id": "id + 1"})
+
+
+def merge_all(table: pennon.LanceDataset) -> None:
+    source = {"id": [1, 2], "v": [0, 0]}
+    table.merge_insert("id").when_matched_update_all().execute(source)
+
+
+def job_for_all(table: pennon.LanceDataset) -> None:
+    jobs.run(jobs.plan_update(table, {"id": "id + 1"}))
+
+
+@pytest.mark.parametrize("stable", [True, False], ids=["ids", "addresses"])
+@pytest.mark.parametrize("verb", [update_all, merge_all, job_for_all])
+def test_a_change_of_all_rows_after_the_last_column_was_dropped(
+    tmp_path: Any, stable: bool, verb: Callable[[pennon.LanceDataset], None]
+) -> None:
+    uri = f"{tmp_path}/table.lance"
+    before = written(uri, enable_stable_row_ids=stable)
+    pennon.dataset(uri).drop_columns(["w"])
+    verb(before)
+    assert [set(row) for row in rows_of(uri)] == [{"id", "v"}] * 2

@@ -306,6 +306,12 @@ def taken_id(fragment: pennon.FragmentMetadata, id: int) -> pennon.FragmentMetad
     return pennon.FragmentMetadata(id, fragment.files, fragment.physical_rows)
 
 
+def repeated(table: pennon.LanceDataset) -> list[pennon.FragmentMetadata]:
+    """The fragments, the first one two times."""
+    all_ = [fragment.metadata for fragment in table.get_fragments()]
+    return [*all_, all_[0]]
+
+
 def changed_file(fragment: pennon.FragmentMetadata, **changes: Any) -> pennon.FragmentMetadata:
     file = pennon.DataFile(**{**vars(fragment.files[0]), **changes})
     return pennon.FragmentMetadata(fragment.id, [file], fragment.physical_rows)
@@ -319,6 +325,8 @@ def changed_file(fragment: pennon.FragmentMetadata, **changes: Any) -> pennon.Fr
         (lambda table, new: Operation.Append([changed_file(new, path="../../etc/passwd")]), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, path="/etc/passwd")]), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, column_indices=[0])]), ValueError),
+        (lambda table, new: Operation.Append([changed_file(new, base_id=9)]), ValueError),
+        (lambda table, new: Operation.Merge(repeated(table), table.lance_schema), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, file_major_version=9)]), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, path=7)]), TypeError),
         (lambda table, new: Operation.Append([taken_id(new, -1)]), TypeError),

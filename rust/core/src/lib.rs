@@ -8,6 +8,7 @@
 //! ([`wire`]), and are not checked again.
 
 pub mod apply;
+pub mod bitmaps;
 pub mod checksum;
 pub mod conflict;
 pub mod deletion;

@@ -104,6 +104,10 @@ mod tests {
             self.0.name()
         }
 
+        fn is_local(&self) -> bool {
+            false
+        }
+
         fn verify_reads(&self) -> VerifyReads {
             self.1
         }

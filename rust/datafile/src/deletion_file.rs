@@ -24,7 +24,9 @@ use arrow_ipc::writer::{FileWriter as IpcWriter, IpcWriteOptions};
 use arrow_ipc::{CompressionType, MetadataVersion};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use bytes::Bytes;
+use pennon_core::bitmaps::decode_bitmap;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::error::ResultExt;
 use pennon_core::manifest::DeletionFileType;
 use pennon_core::{Error, Result};
 use roaring::RoaringBitmap;
@@ -105,7 +107,9 @@ fn decode_if(
     let content = check_checksum(form, bytes)?;
     let rows: DeletionVector = match form {
         DeletionFileType::Arrow => decode_arrow(bytes, &check)?.into_iter().collect(),
-        DeletionFileType::Bitmap => DeletionVector::from_roaring(decode_bitmap(content)?),
+        DeletionFileType::Bitmap => {
+            DeletionVector::from_roaring(decode_bitmap(content).at(|| "deletion file")?)
+        }
     };
     check(rows.len())?;
     Ok(rows)
@@ -159,23 +163,6 @@ fn check_count(found: u64, expected: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(format!("deletion file has {found} distinct rows, the manifest says {expected}")))
-}
-
-fn decode_bitmap(bytes: &[u8]) -> Result<RoaringBitmap> {
-    let mut rest = bytes;
-    let bitmap = RoaringBitmap::deserialize_from(&mut rest).map_err(|e| {
-        let at = bytes.len() - rest.len();
-        Error::corrupt(format!("deletion bitmap of {} bytes, near byte {at}: {e}", bytes.len()))
-            .with_source(e)
-    })?;
-    if !rest.is_empty() {
-        return Err(Error::corrupt(format!(
-            "deletion bitmap ends at byte {} of {}",
-            bytes.len() - rest.len(),
-            bytes.len()
-        )));
-    }
-    Ok(bitmap)
 }
 
 fn encode_arrow(rows: &DeletionVector) -> Result<Vec<u8>, ArrowError> {

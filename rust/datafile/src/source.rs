@@ -22,9 +22,7 @@ pub trait ByteSource: Send + Sync + Debug {
     fn name(&self) -> &str;
 
     /// Whether many small reads cost no more than few large ones.
-    fn is_local(&self) -> bool {
-        false
-    }
+    fn is_local(&self) -> bool;
 
     /// Lets go of bytes that are in memory for the first read.
     fn forget(&self) {}
@@ -158,6 +156,10 @@ impl ByteSource for EndSource {
         self.source.name()
     }
 
+    fn is_local(&self) -> bool {
+        self.source.is_local()
+    }
+
     fn seal(&self) -> Result<Option<Seal>> {
         self.source.seal()
     }
@@ -234,6 +236,10 @@ impl ByteSource for HeldSource<'_> {
 
     fn name(&self) -> &str {
         self.source.name()
+    }
+
+    fn is_local(&self) -> bool {
+        self.source.is_local()
     }
 }
 
@@ -493,6 +499,11 @@ mod tests {
         assert_eq!(with_end.size().unwrap(), 10);
         assert_eq!(with_end.read(&[6..8, 2..4, 9..10, 5..7]).unwrap(), ["67", "23", "9", "56"]);
         assert_eq!(*source.2.lock().unwrap(), [vec![2..4, 5..7]]);
+        let is_local = |is_local: bool| {
+            let source = Arc::new(Noting(MemorySource::new("x", vec![0u8; 4]), is_local, Mutex::default()));
+            EndSource::new(source, 4, Bytes::new()).is_local()
+        };
+        assert!(is_local(true) && !is_local(false));
         with_end.forget();
         assert_eq!(with_end.read(&[6..8]).unwrap(), ["67"]);
         assert_eq!(source.2.lock().unwrap().len(), 2);

@@ -9,19 +9,18 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::{ArrayBuilder, BinaryBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array};
-use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use arrow_array::{Array, ArrayRef, UInt64Array};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
 use arrow_select::take::take;
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
-use pennon_core::schema::{Field, Schema};
+use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
-use pennon_datafile::{Ahead, ColumnMap, FileReader, FileWriter, WriteOptions};
+use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
 use crate::answer::Answer;
-use crate::files::{IndexFiles, WrittenFile};
+use crate::files::{AHEAD, IndexFiles, SetsWriter, WrittenFile, column};
 use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::sort::SortedRun;
@@ -31,10 +30,6 @@ use crate::values::{Value, compare_at, value_at};
 pub(crate) const FILE: &str = "bitmap_page_lookup.lance";
 /// Statistics in the metadata of the schema, as the reference writes them.
 const STATISTICS: &str = "lance:index_stats";
-/// Bytes of the end of the file that are requested with its metadata: often that is all of it.
-const AHEAD: u64 = 64 << 10;
-/// Bytes of sets that are gathered before they are written.
-const GATHERED: usize = 4 << 20;
 
 /// A bitmap index that was opened: its keys are in memory, their sets are read when they are needed.
 #[derive(Debug)]
@@ -55,11 +50,7 @@ impl BitmapIndex {
         let source = files.open(FILE)?;
         let name = source.name().to_owned();
         let reader = FileReader::open_ahead(source, Ahead::Held(AHEAD))?;
-        let column = |name: &str| {
-            let field = reader.metadata().schema.field(name).cloned();
-            field.ok_or_else(|| Error::corrupt(format!("there is no column `{name}`")))
-        };
-        let fields = column("keys").and_then(|keys| Ok((keys, column("bitmaps")?)));
+        let fields = column(&reader, "keys").and_then(|keys| Ok((keys, column(&reader, "bitmaps")?)));
         let (keys, bitmaps) = fields.map_err(|e| e.in_file(&name))?;
         let columns = reader.column_map();
         let all = RowRanges::from(0..reader.metadata().num_rows);
@@ -208,26 +199,23 @@ impl BitmapIndex {
 
 /// Writes the file of a bitmap index.
 pub struct BitmapWriter<W> {
-    file: FileWriter<W>,
-    schema: SchemaRef,
+    sets: SetsWriter<W>,
     /// The rows of the last value, which may go on.
     open: Option<(ArrayRef, Vec<u64>)>,
-    /// Keys that are not written yet, in pieces, and the set of each.
+    /// Keys that are not written yet, in pieces.
     keys: Vec<ArrayRef>,
-    sets: BinaryBuilder,
     num_keys: u64,
 }
 
 impl<W: Write> BitmapWriter<W> {
     /// A writer of values of a type. Errors: those of [`FileWriter::try_new`].
     pub fn try_new(sink: W, data_type: &DataType, version: FileVersion) -> Result<Self> {
-        let schema = Arc::new(ArrowSchema::new(vec![
+        let schema = ArrowSchema::new(vec![
             ArrowField::new("keys", data_type.clone(), true),
             ArrowField::new("bitmaps", DataType::Binary, true),
-        ]));
-        let options = WriteOptions { version, ..WriteOptions::default() };
-        let file = FileWriter::try_new(sink, Schema::from_arrow(&schema)?, options)?;
-        Ok(Self { file, schema, open: None, keys: Vec::new(), sets: BinaryBuilder::new(), num_keys: 0 })
+        ]);
+        let sets = SetsWriter::try_new(sink, schema, version)?;
+        Ok(Self { sets, open: None, keys: Vec::new(), num_keys: 0 })
     }
 
     /// Appends values that are not below those before, each with its row.
@@ -254,7 +242,7 @@ impl<W: Write> BitmapWriter<W> {
                     }
                 }
             }
-            if self.is_full() {
+            if self.sets.is_full() {
                 self.push_keys(values, &mut firsts)?;
                 self.flush()?;
             }
@@ -265,17 +253,17 @@ impl<W: Write> BitmapWriter<W> {
 
     /// Appends a value, which is above those before, with its rows.
     pub fn write_key(&mut self, key: ArrayRef, rows: &RowSet) -> Result<()> {
-        self.sets.append_value(rows.encode()?);
+        self.sets.push(rows.encode()?);
         self.num_keys += 1;
         self.keys.push(key);
-        if self.is_full() { self.flush() } else { Ok(()) }
+        if self.sets.is_full() { self.flush() } else { Ok(()) }
     }
 
     /// Appends the set of rows of a value.
     fn push_set(&mut self, rows: &[u64]) -> Result<()> {
         match rows {
-            [row] => self.sets.append_value(RowSet::encode_one(*row)),
-            rows => self.sets.append_value(RowSet::of(rows.to_vec()).encode()?),
+            [row] => self.sets.push(RowSet::encode_one(*row)),
+            rows => self.sets.push(RowSet::of(rows.to_vec()).encode()?),
         }
         self.num_keys += 1;
         Ok(())
@@ -298,34 +286,25 @@ impl<W: Write> BitmapWriter<W> {
         Ok(())
     }
 
-    /// Whether so much is gathered that it is written.
-    fn is_full(&self) -> bool {
-        self.sets.values_slice().len() + 32 * self.sets.len() >= GATHERED
-    }
-
     fn flush(&mut self) -> Result<()> {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let failed = |e| Error::internal(format!("keys of an index: {e}"));
         let keys: Vec<&dyn Array> = self.keys.iter().map(AsRef::as_ref).collect();
-        let keys = arrow_select::concat::concat(&keys).map_err(failed)?;
-        let sets = self.sets.finish();
-        let batch =
-            RecordBatch::try_new(Arc::clone(&self.schema), vec![keys, Arc::new(sets)]).map_err(failed)?;
-        self.file.write(&batch)?;
+        let keys = arrow_select::concat::concat(&keys);
+        self.sets.flush(keys.map_err(|e| Error::internal(format!("keys of an index: {e}")))?)?;
         self.keys.clear();
         Ok(())
     }
 
     /// Sets a key of the schema's metadata.
     pub(crate) fn add_metadata(&mut self, key: &str, value: String) {
-        self.file.add_schema_metadata(key.to_owned(), value);
+        self.sets.file.add_schema_metadata(key.to_owned(), value);
     }
 
     /// Stores bytes next to the rows; gives their index among the global buffers.
     pub(crate) fn add_buffer(&mut self, bytes: &[u8]) -> Result<u32> {
-        self.file.add_global_buffer(bytes)
+        self.sets.file.add_global_buffer(bytes)
     }
 
     /// Writes what is left. The sink is flushed, not synced.
@@ -333,9 +312,8 @@ impl<W: Write> BitmapWriter<W> {
         self.close()?;
         self.flush()?;
         let statistics = format!("{{\"num_bitmaps\":{}}}", self.num_keys);
-        self.file.add_schema_metadata(STATISTICS.to_owned(), statistics);
-        let (finished, sink) = self.file.finish()?;
-        Ok(WrittenFile { name: FILE, size: finished.size, sink })
+        self.sets.file.add_schema_metadata(STATISTICS.to_owned(), statistics);
+        self.sets.finish(FILE)
     }
 }
 

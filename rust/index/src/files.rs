@@ -1,12 +1,23 @@
 //! What an index needs of its caller: its files, and a place for pages that were decoded.
 
 use std::fmt::Debug;
+use std::io::Write;
 use std::sync::Arc;
 
+use arrow_array::builder::{ArrayBuilder, BinaryBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use pennon_core::file::FileVersion;
+use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
-use pennon_datafile::{ByteSource, FileReader};
+use pennon_datafile::{ByteSource, FileReader, FileWriter, WriteOptions};
 
 use crate::{BTreePage, RowSet};
+
+/// Bytes of the end of a file that are requested with its metadata: often that is all of it.
+pub(crate) const AHEAD: u64 = 64 << 10;
+/// Bytes that are gathered before they are written.
+pub(crate) const GATHERED: usize = 4 << 20;
 
 /// The files of one index.
 pub trait IndexFiles: Send + Sync + Debug {
@@ -64,6 +75,53 @@ pub struct WrittenFile<W> {
     pub size: u64,
     /// What it was written to.
     pub sink: W,
+}
+
+/// A column of a file. Errors: `Corrupt` without it.
+pub(crate) fn column(reader: &FileReader, name: &str) -> Result<Field> {
+    let field = reader.metadata().schema.field(name).cloned();
+    field.ok_or_else(|| Error::corrupt(format!("there is no column `{name}`")))
+}
+
+/// A file of keys, each with a set of rows, while it is written.
+pub(crate) struct SetsWriter<W> {
+    pub(crate) file: FileWriter<W>,
+    schema: SchemaRef,
+    /// Sets that are not written yet, as bytes.
+    sets: BinaryBuilder,
+}
+
+impl<W: Write> SetsWriter<W> {
+    /// A writer of keys, the first column, and sets, the last one. Errors: those of [`FileWriter::try_new`].
+    pub(crate) fn try_new(sink: W, schema: ArrowSchema, version: FileVersion) -> Result<Self> {
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        let file = FileWriter::try_new(sink, Schema::from_arrow(&schema)?, options)?;
+        Ok(Self { file, schema: Arc::new(schema), sets: BinaryBuilder::new() })
+    }
+
+    /// Appends a set, whose key the next [`Self::flush`] has.
+    pub(crate) fn push(&mut self, set: impl AsRef<[u8]>) {
+        self.sets.append_value(set);
+    }
+
+    /// Whether so much is gathered that it is written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.sets.values_slice().len() + 32 * self.sets.len() >= GATHERED
+    }
+
+    /// Writes the sets that were appended, with their keys.
+    pub(crate) fn flush(&mut self, keys: ArrayRef) -> Result<()> {
+        let columns = vec![keys, Arc::new(self.sets.finish())];
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|e| Error::internal(format!("keys of an index: {e}")))?;
+        self.file.write(&batch)
+    }
+
+    /// Completes the file. The sink is flushed, not synced.
+    pub(crate) fn finish(self, name: &'static str) -> Result<WrittenFile<W>> {
+        let (finished, sink) = self.file.finish()?;
+        Ok(WrittenFile { name, size: finished.size, sink })
+    }
 }
 
 /// The rows in a global buffer whose number is in the metadata of the schema; `None` without that.

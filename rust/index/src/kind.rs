@@ -3,6 +3,8 @@
 //! Source: the message types of the format; the versions and the meaning of the stored numbers were verified with files
 //! of the reference.
 
+use crate::btree::LOOKUP_FILE;
+
 /// What an index is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IndexKind {
@@ -71,7 +73,7 @@ impl IndexKind {
     /// ```
     pub fn of_details(type_url: Option<&str>, files: &[&str]) -> Self {
         let Some(url) = type_url else {
-            return if files.contains(&"page_lookup.lance") { Self::BTree } else { Self::Unknown };
+            return if files.contains(&LOOKUP_FILE) { Self::BTree } else { Self::Unknown };
         };
         let full = url.rsplit_once('/').map_or(url, |(_, name)| name);
         let Some(name) = PACKAGES.iter().find_map(|package| full.strip_prefix(package)) else {

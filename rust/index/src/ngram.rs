@@ -15,24 +15,20 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt32Array};
-use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
+use arrow_array::{Array, UInt32Array};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
-use pennon_core::schema::{Field, Schema};
+use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
-use pennon_datafile::{Ahead, ColumnMap, FileReader, FileWriter, WriteOptions};
+use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
 use crate::answer::Answer;
-use crate::files::{IndexFiles, WrittenFile};
+use crate::files::{AHEAD, IndexFiles, SetsWriter, WrittenFile, column};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
 
 const FILE: &str = "ngram_postings.lance";
-/// Bytes of the end of the file that are requested with its metadata.
-const AHEAD: u64 = 64 << 10;
-/// Bytes of sets that are gathered before they are written.
-const GATHERED: usize = 4 << 20;
 
 /// An index of three letters that was opened: its tokens are in memory, their rows are read when they are needed.
 #[derive(Debug)]
@@ -55,11 +51,7 @@ impl NGramIndex {
     }
 
     fn of_file(reader: FileReader, name: &str) -> Result<Self> {
-        let column = |name: &str| {
-            let field = reader.metadata().schema.field(name).cloned();
-            field.ok_or_else(|| Error::corrupt(format!("there is no column `{name}`")))
-        };
-        let (tokens, postings) = (column("tokens")?, column("posting_list")?);
+        let (tokens, postings) = (column(&reader, "tokens")?, column(&reader, "posting_list")?);
         let columns = reader.column_map();
         let all = RowRanges::from(0..reader.metadata().num_rows);
         let read = reader.read(&[tokens], &columns, &all)?;
@@ -150,52 +142,40 @@ pub(crate) fn tokens_of(text: &[u8]) -> Vec<u32> {
 
 /// Writes the file of an index of three letters.
 pub struct NGramWriter<W> {
-    file: FileWriter<W>,
-    schema: SchemaRef,
+    sets: SetsWriter<W>,
+    /// Tokens that are not written yet.
     tokens: Vec<u32>,
-    sets: Vec<Vec<u8>>,
-    gathered: usize,
 }
 
 impl<W: Write> NGramWriter<W> {
     /// A writer. Errors: those of [`FileWriter::try_new`].
     pub fn try_new(sink: W, version: FileVersion) -> Result<Self> {
         let stored = [("lance-encoding:compression".to_owned(), "none".to_owned())];
-        let schema = Arc::new(ArrowSchema::new(vec![
+        let schema = ArrowSchema::new(vec![
             ArrowField::new("tokens", DataType::UInt32, true),
             ArrowField::new("posting_list", DataType::Binary, false).with_metadata(stored.into()),
-        ]));
-        let options = WriteOptions { version, ..WriteOptions::default() };
-        let file = FileWriter::try_new(sink, Schema::from_arrow(&schema)?, options)?;
-        Ok(Self { file, schema, tokens: Vec::new(), sets: Vec::new(), gathered: 0 })
+        ]);
+        Ok(Self { sets: SetsWriter::try_new(sink, schema, version)?, tokens: Vec::new() })
     }
 
     /// Appends a token with its rows.
     pub fn write(&mut self, token: u32, rows: &RowSet) -> Result<()> {
-        let bytes = rows.encode_treemap()?;
-        self.gathered += bytes.len() + 32;
+        self.sets.push(rows.encode_treemap()?);
         self.tokens.push(token);
-        self.sets.push(bytes);
-        if self.gathered >= GATHERED { self.flush() } else { Ok(()) }
+        if self.sets.is_full() { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
         if self.tokens.is_empty() {
             return Ok(());
         }
-        let tokens: ArrayRef = Arc::new(UInt32Array::from(std::mem::take(&mut self.tokens)));
-        let sets = BinaryArray::from_iter_values(std::mem::take(&mut self.sets));
-        self.gathered = 0;
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![tokens, Arc::new(sets)])
-            .map_err(|e| Error::internal(format!("tokens of an index: {e}")))?;
-        self.file.write(&batch)
+        self.sets.flush(Arc::new(UInt32Array::from(std::mem::take(&mut self.tokens))))
     }
 
     /// Writes what is left. The sink is flushed, not synced.
     pub fn finish(mut self) -> Result<WrittenFile<W>> {
         self.flush()?;
-        let (finished, sink) = self.file.finish()?;
-        Ok(WrittenFile { name: FILE, size: finished.size, sink })
+        self.sets.finish(FILE)
     }
 }
 

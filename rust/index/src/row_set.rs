@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
+use pennon_core::bitmaps::decode_bitmap;
 use pennon_core::{Error, Result};
 use roaring::RoaringBitmap;
 
@@ -261,8 +262,7 @@ impl RowSet {
                 parts.insert(upper, LowerHalves::All);
                 continue;
             }
-            let lower = RoaringBitmap::deserialize_from(bitmap)
-                .map_err(|e| Error::corrupt(format!("set of rows, part {upper}: {e}")))?;
+            let lower = decode_bitmap(bitmap).map_err(|e| e.at(format!("set of rows, part {upper}")))?;
             if !lower.is_empty() {
                 parts.insert(upper, LowerHalves::Some(lower));
             }
@@ -387,6 +387,10 @@ mod tests {
         }
         let longer = [good.as_slice(), &[0]].concat();
         assert!(RowSet::decode(&longer).is_err());
+        // A part that says to be longer than its bitmap.
+        let mut longer_part = [RowSet::of(vec![1, 2]).encode().unwrap(), vec![0]].concat();
+        longer_part[8] += 1;
+        assert!(RowSet::decode(&longer_part).unwrap_err().to_string().contains("ends at byte"));
         let treemap = RowSet::of(vec![1, 2, 1 << 32 | 1]).encode_treemap().unwrap();
         for end in 0..treemap.len() {
             assert!(RowSet::decode_treemap(&treemap[..end]).is_err(), "{end} bytes of a treemap");

@@ -53,7 +53,7 @@ pub(super) fn check_fields(current: &Manifest, new: &[Fragment]) -> Result<()> {
 
 /// Gives the fragments that have no id theirs; ids are never used again.
 ///
-/// Errors: `InvalidInput` for ids that are taken and for row ids in a table without them.
+/// Errors: `InvalidInput` for ids that are taken, for unknown base paths, and for row ids in a table without them.
 pub(super) fn number<'a>(
     next: &mut Manifest,
     new: impl IntoIterator<Item = &'a Fragment>,
@@ -76,6 +76,7 @@ pub(super) fn number<'a>(
                 fragment.id
             )));
         }
+        check_base_paths(next, &fragment)?;
         // Files without a column of the schema are removed (table format 7.2).
         fragment.files.retain(|f| f.fields.is_empty() || f.fields.iter().any(|id| *id != FieldId::TOMBSTONE));
         next.max_fragment_id = next.max_fragment_id.max(Some(fragment.id.0));
@@ -95,7 +96,8 @@ pub(super) fn insert(next: &mut Manifest, new: Vec<Fragment>) {
 /// Removes fragments, and replaces fragments by others with their ids.
 ///
 /// `edit` makes the new fragment from the current one and the change. Errors: `InvalidInput` if a fragment is named
-/// more than once, has another number of rows, or fewer than are deleted; retryable `Conflict` if it is missing.
+/// more than once, has another number of rows, fewer than are deleted, or an unknown base path; retryable `Conflict` if
+/// it is missing.
 pub(super) fn change<'a>(
     next: &mut Manifest,
     operation: &str,
@@ -119,6 +121,7 @@ pub(super) fn change<'a>(
         )));
     }
     for (id, change) in changes.iter().filter_map(|(id, change)| Some((*id, (*change)?))) {
+        check_base_paths(next, change)?;
         next.fragments.replace(id, |current| {
             check_rows(operation, current, change)?;
             edit(current, change).map(Some)
@@ -128,6 +131,18 @@ pub(super) fn change<'a>(
         next.fragments.remove(|id| changes.get(&id).is_some_and(Option::is_none));
     }
     Ok(())
+}
+
+/// The files of a fragment are at base paths of the table.
+fn check_base_paths(manifest: &Manifest, fragment: &Fragment) -> Result<()> {
+    let is_known = |id: &u32| manifest.base_paths.iter().any(|base| base.id == *id);
+    match fragment.base_ids().find(|id| !is_known(id)) {
+        Some(id) => Err(Error::invalid_input(format!(
+            "a file of fragment {} is at base path {id}, which the table does not have",
+            fragment.id
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A change of a fragment leaves its rows where they are.

@@ -6,10 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use roaring::RoaringBitmap;
-
 use super::lineage::Origins;
 use super::{ApplyContext, fragments, indices, lineage};
+use crate::bitmaps::decode_bitmap;
 use crate::deletion::DeletionVector;
 use crate::manifest::{DataFile, Fragment, IndexMetadata, LineageSource, Manifest};
 use crate::rows::{RowIdSequence, VersionSequence};
@@ -45,7 +44,7 @@ pub(super) fn apply(
         Ok(edited)
     })?;
     let changed = || removed.iter().copied().chain(updated.iter().map(|f| f.id));
-    fragments::check_fields(next, &update.new_fragments)?;
+    fragments::check_fields(current, &update.new_fragments)?;
     let mut new = fragments::number(next, &update.new_fragments)?;
     new.iter_mut().for_each(|fragment| fragment.last_updated_at = None);
     let moved = add(next, new, current, changed(), context)?;
@@ -96,7 +95,7 @@ pub(super) fn writes_version_column(change: &Fragment, valid: bool) -> bool {
     valid && change.last_updated_at == Some(LineageSource::Column) && change.files.iter().any(has)
 }
 
-/// Offsets that changed in place, by fragment. Errors: `Corrupt` for bytes that are no bitmap.
+/// Offsets that changed in place, by fragment. Errors: `InvalidInput` for bytes that are no bitmap.
 pub(super) fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVector>> {
     let mut all: BTreeMap<FragmentId, DeletionVector> = BTreeMap::new();
     let mut add = |id: u64, rows: DeletionVector| {
@@ -111,7 +110,7 @@ pub(super) fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVe
         add(*id, offsets.iter().copied().collect())?;
     }
     for (id, bytes) in &update.updated_offset_bitmaps {
-        let bitmap = RoaringBitmap::deserialize_from(bytes.as_ref())
+        let bitmap = decode_bitmap(bytes)
             .map_err(|e| Error::invalid_input(format!("changed offsets of fragment {id}: {e}")))?;
         add(*id, DeletionVector::from_roaring(bitmap))?;
     }

@@ -8,7 +8,7 @@ mod tests;
 
 use std::ops::Range;
 
-use roaring::{MultiOps, RoaringBitmap};
+use roaring::RoaringBitmap;
 
 use crate::lengths::to_u64;
 
@@ -114,35 +114,6 @@ impl DeletionVector {
                 Self(Form::Bitmap(all))
             }
         }
-    }
-
-    /// Rows deleted in any of several vectors, in one pass over them.
-    ///
-    /// ```
-    /// use pennon_core::deletion::DeletionVector;
-    /// let vectors: Vec<DeletionVector> = (0..1000).map(|n| [n, 2 * n].into_iter().collect()).collect();
-    /// assert_eq!(DeletionVector::union_all(&vectors).len(), 1500);
-    /// ```
-    #[must_use]
-    pub fn union_all<'a>(vectors: impl IntoIterator<Item = &'a Self>) -> Self {
-        let (mut bitmaps, mut lists): (Vec<&RoaringBitmap>, Vec<&[u32]>) = (Vec::new(), Vec::new());
-        for vector in vectors {
-            match &vector.0 {
-                Form::List(offsets) => lists.push(offsets),
-                Form::Bitmap(bitmap) => bitmaps.push(bitmap),
-            }
-        }
-        let few: usize = lists.iter().map(|list| list.len()).sum();
-        if bitmaps.is_empty() && few <= 4 * FEW {
-            return lists.concat().into_iter().collect();
-        }
-        let few = match lists.iter().filter_map(|list| list.last()).max() {
-            None => RoaringBitmap::new(),
-            // A bit for each offset, if that takes no more memory than the lists do.
-            Some(&last) if last / 32 <= u32::try_from(few).unwrap_or(u32::MAX) => scatter(&lists, last),
-            Some(_) => MultiOps::union(lists.into_iter().map(bitmap)),
-        };
-        Self::from_roaring(MultiOps::union(bitmaps.into_iter().chain([&few])))
     }
 
     /// Rows deleted here and not in `other`.
@@ -404,17 +375,6 @@ fn bitmap(ascending: &[u32]) -> RoaringBitmap {
     // They ascend, so all are taken.
     let _ = bitmap.append(ascending.iter().copied());
     bitmap
-}
-
-/// Offsets in any order, of which this is the last.
-fn scatter(lists: &[&[u32]], last: u32) -> RoaringBitmap {
-    let mut bits = vec![0_u8; usize::try_from(last / 8 + 1).unwrap_or(0)];
-    for offset in lists.iter().copied().flatten() {
-        if let Some(byte) = usize::try_from(offset / 8).ok().and_then(|at| bits.get_mut(at)) {
-            *byte |= 1 << (offset % 8);
-        }
-    }
-    RoaringBitmap::from_lsb0_bytes(0, &bits)
 }
 
 impl FromIterator<u32> for DeletionVector {

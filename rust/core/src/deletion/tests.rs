@@ -14,7 +14,7 @@ fn offsets() -> impl Strategy<Value = BTreeSet<u32>> {
 
 proptest! {
     #[test]
-    fn algebra_agrees_with_sets(sets in proptest::collection::vec(offsets(), 2..5), cut in (0..300_000_u32, 0..300_000_u32)) {
+    fn algebra_agrees_with_sets(sets in proptest::collection::vec(offsets(), 2), cut in (0..300_000_u32, 0..300_000_u32)) {
         let vectors: Vec<DeletionVector> = sets.iter().map(|set| set.iter().copied().rev().collect()).collect();
         let list = |vector: &DeletionVector| vector.iter().collect::<Vec<_>>();
         let (a, b, left, right) = (&sets[0], &sets[1], &vectors[0], &vectors[1]);
@@ -23,8 +23,6 @@ proptest! {
         prop_assert_eq!(list(&left.difference(right)), a.difference(b).copied().collect::<Vec<_>>());
         prop_assert_eq!(left.difference(right).union(right), left.union(right));
         prop_assert_eq!(left.intersects(right), !a.is_disjoint(b));
-        let all: BTreeSet<u32> = sets.iter().flatten().copied().collect();
-        prop_assert_eq!(DeletionVector::union_all(&vectors), all.iter().copied().collect());
         prop_assert_eq!(&DeletionVector::from_roaring(left.to_roaring()), left);
         prop_assert_eq!((left.len(), left.last()), (u64::try_from(a.len()).unwrap(), a.last().copied()));
         let cut = cut.0.min(cut.1)..cut.0.max(cut.1);
@@ -92,7 +90,6 @@ fn sets() {
     let vector = |offsets: &[u32]| offsets.iter().copied().collect::<DeletionVector>();
     let (left, right) = (vector(&[1, 2]), vector(&[2, 9]));
     assert_eq!(left.union(&right), vector(&[1, 2, 9]));
-    assert_eq!(DeletionVector::union_all([&left, &right, &left]), vector(&[1, 2, 9]));
     assert_eq!(left.difference(&right), vector(&[1]));
     assert!(left.intersects(&right) && !left.intersects(&vector(&[3])));
     let edge = vector(&[0, u32::MAX]);

@@ -79,6 +79,12 @@ impl Fragment {
         self.physical_rows.saturating_sub(self.deleted_rows())
     }
 
+    /// The base paths that its files name.
+    pub(crate) fn base_ids(&self) -> impl Iterator<Item = u32> {
+        let deletion = self.deletion.as_ref().and_then(|deletion| deletion.base_id);
+        self.files.iter().filter_map(|file| file.base_id).chain(deletion)
+    }
+
     /// The first field that may not be null and that no data file has: then its rows cannot be read.
     pub fn missing_field<'a>(&self, schema: &'a Schema) -> Option<&'a Field> {
         // A file that lists no fields holds all of them.

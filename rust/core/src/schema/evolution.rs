@@ -4,6 +4,7 @@
 //! changes, get ids above all that the table mentions, depth first; dropping a field changes no other.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 
 use arrow_schema::DataType;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
@@ -72,7 +73,7 @@ impl Schema {
     pub fn with_columns(&self, new: &Self, next: FieldId) -> Result<Evolved> {
         let mut schema = self.clone();
         add(&mut schema.fields, &new.fields, "")?;
-        Ok(Evolved::new(schema, next, &BTreeSet::new()).0)
+        Ok(Evolved::new(schema, next, &BTreeSet::new())?.0)
     }
 
     /// The schema without some columns, given by their paths. A struct that has no member left is dropped too.
@@ -152,41 +153,49 @@ impl Schema {
             }
         }
         check_names(&schema.fields, "")?;
-        let (evolved, casts) = Evolved::new(schema, next, &retyped);
+        let (evolved, casts) = Evolved::new(schema, next, &retyped)?;
         Ok(Altered { evolved, casts, no_longer_nullable: no_longer_nullable.into_values().collect() })
     }
 }
 
 impl Evolved {
-    /// Gives new fields their ids, and those of `retyped` other ones; says which became which.
+    /// Gives new fields their ids, and those of `retyped` other ones; says which became which. Errors: `Unsupported` if
+    /// all ids were handed out.
     fn new(
         mut schema: Schema,
         next: FieldId,
         retyped: &BTreeSet<FieldId>,
-    ) -> (Self, BTreeMap<FieldId, FieldId>) {
+    ) -> Result<(Self, BTreeMap<FieldId, FieldId>)> {
         fn assign(
             fields: &mut [Field],
-            next: &mut i32,
+            ids: &mut Range<i32>,
             retyped: &BTreeSet<FieldId>,
             from: &mut BTreeMap<FieldId, FieldId>,
-        ) {
+        ) -> Result<()> {
             for field in fields {
                 let is_retyped = retyped.contains(&field.id);
                 if is_retyped || field.id == UNASSIGNED {
+                    let id = FieldId(ids.next().ok_or_else(|| {
+                        let (last, name) = (ids.end - 1, &field.name);
+                        Error::unsupported(format!(
+                            "field {name} needs an id after {last}, the last that there is"
+                        ))
+                    })?);
                     if is_retyped {
-                        from.insert(FieldId(*next), field.id);
+                        from.insert(id, field.id);
                     }
-                    field.id = FieldId(*next);
-                    *next = next.saturating_add(1);
+                    field.id = id;
                 }
-                assign(&mut field.children, next, retyped, from);
+                assign(&mut field.children, ids, retyped, from)?;
             }
+            Ok(())
         }
         let mut from = BTreeMap::new();
-        assign(&mut schema.fields, &mut next.0.clone(), retyped, &mut from);
+        // The largest number is what follows the last id.
+        assign(&mut schema.fields, &mut (next.0..i32::MAX), retyped, &mut from)?;
         let fields = schema.fields.iter().filter_map(|field| only_new(field, next)).collect();
         let added = Schema { fields, metadata: schema.metadata.clone() };
-        (Self { schema, added }, from)
+        Ok((Self { schema, added }, from))
     }
 }
 
@@ -440,6 +449,17 @@ mod tests {
         assert_eq!(ids(&evolved.schema), named(&expected));
         assert_eq!(ids(&evolved.added), named(&[("s", 1), ("w", 9), ("z", 10), ("p", 11)]));
         evolved.schema.validate().unwrap();
+    }
+
+    #[test]
+    fn ids_are_not_handed_out_twice() {
+        let new = schema(&[("y", DataType::Int8), ("z", DataType::Int8)]);
+        let last = FieldId(i32::MAX - 2);
+        assert_eq!(table().with_columns(&new, last).unwrap().added.max_field_id(), FieldId(i32::MAX - 1));
+        for next in [i32::MAX - 1, i32::MAX] {
+            let error = table().with_columns(&new, FieldId(next)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        }
     }
 
     #[test]

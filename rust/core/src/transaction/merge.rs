@@ -41,14 +41,26 @@ impl Merge {
         }
     }
 
-    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out, if a field has another
-    /// type and a fragment keeps its values, or if it may not be null and a fragment has no values of it.
+    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out, if two have a data file in
+    /// common, if a field has another type and a fragment keeps its values, or if it may not be null and a fragment has no
+    /// values of it.
     pub fn check_columns(&self, current: &Manifest) -> Result<()> {
         let kept: BTreeSet<FragmentId> = self.fragments.iter().map(|fragment| fragment.id).collect();
         if let Some(id) = current.fragments.ids().find(|id| !kept.contains(id)) {
             return Err(Error::invalid_input(format!(
                 "Merge leaves out fragment {id}: it adds columns, and is given all fragments"
             )));
+        }
+        let mut owners = BTreeMap::new();
+        for (fragment, file) in
+            self.fragments.iter().flat_map(|f| f.files.iter().map(move |file| (f.id, file)))
+        {
+            if let Some(other) = owners.insert((&file.path, file.base_id), fragment) {
+                return Err(Error::invalid_input(format!(
+                    "Merge has data file {:?} in fragment {other} and again in fragment {fragment}",
+                    file.path
+                )));
+            }
         }
         let retyped = |field: &&Field| {
             current.schema.field_by_id(field.id).is_some_and(|old| old.logical_type != field.logical_type)

@@ -6,8 +6,7 @@ use prost::Message;
 use super::table::fragment_reuse_index_details::Content;
 use super::table::fragment_reuse_version::Group;
 use super::{decode_message, table};
-use roaring::RoaringTreemap;
-
+use crate::bitmaps::decode_treemap;
 use crate::manifest::{AddressMoves, Fragment, FragmentReuse};
 use crate::{Error, FragmentId, Result};
 
@@ -99,8 +98,8 @@ impl AddressMoves {
         };
         let mut moves = Self::new();
         for group in content.versions.iter().flat_map(|version| &version.groups) {
-            let moved = RoaringTreemap::deserialize_from(group.changed_row_addrs.as_ref())
-                .map_err(|e| Error::corrupt(format!("fragment reuse content: moved addresses: {e}")))?;
+            let moved = decode_treemap(&group.changed_row_addrs)
+                .map_err(|e| e.at("fragment reuse content: moved addresses"))?;
             let old = group.old_fragments.iter().map(id).collect::<Result<Vec<_>>>()?;
             let new = group.new_fragments.iter().map(|new| Ok((id(new)?, new.physical_rows)));
             moves.add(&moved, old, new.collect::<Result<Vec<_>>>()?, None)?;
@@ -119,6 +118,8 @@ fn digest(fragment: &Fragment) -> table::FragmentDigest {
 
 #[cfg(test)]
 mod tests {
+    use roaring::RoaringTreemap;
+
     use super::*;
     use crate::deletion::DeletionVector;
     use crate::manifest::{IndexMetadata, ReuseGroup, Timestamp};

@@ -3,8 +3,6 @@
 //! An entry keeps its bytes: what is written again is what was found, details this release does not understand
 //! included.
 
-use std::io::Cursor;
-
 use bytes::Bytes;
 use prost::Message;
 use roaring::RoaringBitmap;
@@ -12,6 +10,7 @@ use uuid::Uuid;
 
 use super::table::transaction::rewrite::RewrittenIndex as RewrittenWire;
 use super::{any, decode_message, table};
+use crate::bitmaps::decode_bitmap;
 use crate::manifest::IndexMetadata;
 use crate::transaction::RewrittenIndex;
 use crate::{Error, FieldId, Result, Version, checksum};
@@ -105,12 +104,7 @@ fn decode_entry(wire: table::IndexMetadata, encoded: Bytes) -> Result<IndexMetad
     };
     let fragments = match &wire.fragment_bitmap {
         bytes if bytes.is_empty() => None,
-        bytes => Some(RoaringBitmap::deserialize_from(Cursor::new(bytes)).map_err(|e| {
-            Error::corrupt(format!(
-                "its fragment bitmap ({} bytes) is not a roaring bitmap: {e}",
-                bytes.len()
-            ))
-        })?),
+        bytes => Some(decode_bitmap(bytes).map_err(|e| e.at("its fragment bitmap"))?),
     };
     Ok(IndexMetadata {
         uuid,

@@ -159,9 +159,7 @@ fn decode_fragments(
         let fragment = Fragment::decode(bytes)?;
         ascending(fragment.id)?;
         skip(fragment.id);
-        let deletion_base = fragment.deletion.as_ref().and_then(|d| d.base_id);
-        let mut named = fragment.files.iter().filter_map(|f| f.base_id).chain(deletion_base);
-        if let Some(unknown) = named.find(|id| bases.binary_search(id).is_err()) {
+        if let Some(unknown) = fragment.base_ids().find(|id| bases.binary_search(id).is_err()) {
             return Err(Error::corrupt(format!(
                 "fragment {}: base path {unknown} is not in the manifest's list",
                 fragment.id

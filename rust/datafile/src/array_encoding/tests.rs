@@ -443,6 +443,10 @@ impl ByteSource for Counting {
     fn name(&self) -> &str {
         self.0.name()
     }
+
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 #[test]

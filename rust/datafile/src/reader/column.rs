@@ -178,95 +178,135 @@ impl<'a> ColumnRead<'a> {
 
     /// Takes the bytes of the second and third pass and builds the array. `most` is the size of the file.
     pub(super) fn finish(self, bytes: &mut Fetched<'_>, blobs: &[Bytes], most: u64) -> Result<LeafArray> {
-        let mut assembler = Assembler::new(&self.source.layers);
-        let mut values = Values::with_capacity(&self.leaf, self.rows)?;
-        if self.pages.len() > 1 && !self.keys_only() {
-            // Room for all pages at once: values are not moved when the next page comes.
-            values
-                .data
-                .reserve_bytes(self.value_bytes()?.min(usize::try_from(most).unwrap_or(usize::MAX)))?;
-        }
-        let mut pieces = Vec::new();
-        let mut missing = Vec::new();
-        let mut scratch = Scratch::default();
-        let keys_only = self.keys_only();
-        let around = || format!("field `{}` (column {})", self.source.path, self.source.column);
-        // A struct without members is stored as all null and is never null; of the structs around it
-        // nothing is stored.
-        let has_members = !matches!(&self.leaf.data_type, DataType::Struct(members) if members.is_empty());
-        let valid = vec![Layer::AllValidItem; self.source.layers.len()];
-        let append = |assembler: &mut Assembler, page: &PageMetadata, levels: &mut Levels| {
-            if has_members || self.source.layers.iter().any(|layer| layer.is_list()) {
-                return assembler.append(layers_of(&page.layout), levels);
-            }
-            levels.def.clear();
-            assembler.append(&valid, levels)
-        };
-        for mut page in self.pages {
-            let location = || location(self.source, page.page, page.metadata);
-            if let Some(nulls) = &page.nulls {
-                let mut levels = Levels::default();
-                nulls.decode(&self.leaf, &page.rows, &mut values, &mut levels).at(location)?;
-                append(&mut assembler, page.metadata, &mut levels).at(location)?;
-            }
-            let Some(second) = page.second.take() else { continue };
+        if self.keys_only() { self.finish_keys(bytes, blobs) } else { self.finish_values(bytes, blobs, most) }
+    }
+
+    /// Indices and items of each page, put together in the end.
+    fn finish_keys(self, bytes: &mut Fetched<'_>, blobs: &[Bytes]) -> Result<LeafArray> {
+        let Self { source, leaf, rows, pages } = self;
+        let mut layers = LayersRead::new(source, &leaf);
+        let mut pieces = Vec::with_capacity(pages.len());
+        let (mut missing, mut scratch) = (Vec::new(), Scratch::default());
+        for page in pages {
+            let location = || location(source, page.page, page.metadata);
+            let Some(second) = page.second else { continue };
             let prepared = Arc::clone(second.prepared());
+            let items = prepared.dictionary();
+            let physical = items.map_or(leaf.physical, |(_, width)| Physical::Fixed(*width));
+            let mut values = Values::with_capacity(&Leaf { physical, ..leaf.clone() }, 0)?;
             let mut levels = Levels::default();
-            let keys = prepared.dictionary().map(|(items, width)| (items, Physical::Fixed(*width)));
-            if keys_only {
-                let physical = keys.map_or(self.leaf.physical, |(_, width)| width);
-                let leaf = Leaf { physical, ..self.leaf.clone() };
-                values = Values::with_capacity(&leaf, 0)?;
-            }
-            let before = values.data.count();
             missing.clear();
             let out = Output {
-                leaf: &self.leaf,
+                leaf: &leaf,
                 values: &mut values,
                 levels: &mut levels,
                 missing: &mut missing,
                 scratch: &mut scratch,
             };
             second.decode(&page.rows, bytes, blobs, out).at(location)?;
-            if keys_only {
-                let items = keys.map(|(items, _)| items.as_ref());
-                let values = std::mem::replace(&mut values, Values::with_capacity(&self.leaf, 0)?);
-                let data_type = &self.source.data_type;
-                pieces.push(
-                    dictionary::piece(data_type, &self.leaf, values, items, &mut missing).at(location)?,
-                );
-            }
-            let base = if keys_only { 0 } else { before };
-            check_missing(&missing, base, page.metadata, &levels).at(location)?;
-            append(&mut assembler, page.metadata, &mut levels).at(location)?;
+            let items = items.map(|(items, _)| items.as_ref());
+            let piece = dictionary::piece(&source.data_type, &leaf, values, items, &mut missing);
+            pieces.push(piece.at(location)?);
+            check_missing(&missing, 0, page.metadata, &levels).at(location)?;
+            layers.append(page.metadata, &mut levels).at(location)?;
         }
-        let mut layers = assembler.finish().into_iter().map(|layer| {
+        layers.finish(rows, |_, nulls| dictionary::join(&source.data_type, &pieces, nulls))
+    }
+
+    /// The values of all pages, one after another.
+    fn finish_values(self, bytes: &mut Fetched<'_>, blobs: &[Bytes], most: u64) -> Result<LeafArray> {
+        let mut values = Values::with_capacity(&self.leaf, self.rows)?;
+        if self.pages.len() > 1 {
+            // Room for all pages at once: values are not moved when the next page comes.
+            values
+                .data
+                .reserve_bytes(self.value_bytes()?.min(usize::try_from(most).unwrap_or(usize::MAX)))?;
+        }
+        let Self { source, leaf, rows, pages } = self;
+        let mut layers = LayersRead::new(source, &leaf);
+        let (mut missing, mut scratch) = (Vec::new(), Scratch::default());
+        for page in pages {
+            let location = || location(source, page.page, page.metadata);
+            let mut levels = Levels::default();
+            if let Some(nulls) = page.nulls {
+                nulls.decode(&leaf, &page.rows, &mut values, &mut levels).at(location)?;
+            } else if let Some(second) = page.second {
+                let before = values.data.count();
+                missing.clear();
+                let out = Output {
+                    leaf: &leaf,
+                    values: &mut values,
+                    levels: &mut levels,
+                    missing: &mut missing,
+                    scratch: &mut scratch,
+                };
+                second.decode(&page.rows, bytes, blobs, out).at(location)?;
+                check_missing(&missing, before, page.metadata, &levels).at(location)?;
+            } else {
+                continue;
+            }
+            layers.append(page.metadata, &mut levels).at(location)?;
+        }
+        layers.finish(rows, |len, nulls| leaf_array(&leaf, values, len, nulls))
+    }
+}
+
+/// The layers of a leaf and around it, while pages are added.
+#[derive(Debug)]
+struct LayersRead<'a> {
+    source: &'a LeafColumn,
+    assembler: Assembler,
+    /// Whether the leaf is anything but a struct without members: that is stored as all null and is never null.
+    has_members: bool,
+    /// The layers where nothing is stored of them: of structs around one without members.
+    valid: Option<Vec<Layer>>,
+}
+
+impl<'a> LayersRead<'a> {
+    fn new(source: &'a LeafColumn, leaf: &Leaf) -> Self {
+        let has_members = !matches!(&leaf.data_type, DataType::Struct(members) if members.is_empty());
+        let is_stored = has_members || source.layers.iter().any(|layer| layer.is_list());
+        let valid = (!is_stored).then(|| vec![Layer::AllValidItem; source.layers.len()]);
+        Self { source, assembler: Assembler::new(&source.layers), has_members, valid }
+    }
+
+    /// Adds the levels of a page.
+    fn append(&mut self, page: &PageMetadata, levels: &mut Levels) -> Result<()> {
+        match &self.valid {
+            None => self.assembler.append(layers_of(&page.layout), levels),
+            Some(valid) => {
+                levels.def.clear();
+                self.assembler.append(valid, levels)
+            }
+        }
+    }
+
+    /// The array of so many rows, of the number of its values and their nulls, and what is around it.
+    fn finish(
+        self,
+        rows: usize,
+        array_of: impl FnOnce(usize, Option<NullBuffer>) -> Result<ArrayRef>,
+    ) -> Result<LeafArray> {
+        let source = self.source;
+        let around = || format!("field `{}` (column {})", source.path, source.column);
+        let mut layers = self.assembler.finish().into_iter().map(|layer| {
             let len = layer.len();
             let (nulls, offsets) = layer.finish();
             LayerArray { len, nulls, offsets }
         });
-        let mut leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
-        if !has_members {
-            leaf.nulls = None;
-        }
-        let array = if keys_only {
-            dictionary::join(&self.source.data_type, &pieces, leaf.nulls)
-        } else {
-            leaf_array(&self.leaf, values, leaf.len, leaf.nulls)
-        };
-        let array = array.at(around)?;
+        let leaf = layers.next().ok_or_else(|| Error::internal("a leaf without layer"))?;
+        let array = array_of(leaf.len, leaf.nulls.filter(|_| self.has_members)).at(around)?;
         let mut layers: Vec<LayerArray> = layers.collect();
         let outermost = layers.last().map_or(leaf.len, |l| l.len);
-        if array.len() != leaf.len || outermost != self.rows {
+        if array.len() != leaf.len || outermost != rows {
             return Err(Error::corrupt(format!(
-                "{} values of {} positions in {outermost} rows, {} rows were asked",
+                "{} values of {} positions in {outermost} rows, {rows} rows were asked",
                 array.len(),
-                leaf.len,
-                self.rows
+                leaf.len
             ))
             .at(around()));
         }
-        for (layer, &repeated) in layers.iter_mut().zip(&self.source.repeated) {
+        for (layer, &repeated) in layers.iter_mut().zip(&source.repeated) {
             layer.downsample(repeated);
         }
         layers.reverse();

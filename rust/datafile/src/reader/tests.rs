@@ -254,6 +254,10 @@ impl ByteSource for Counting {
     fn name(&self) -> &str {
         self.0.name()
     }
+
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 /// Large values of which every third is null, as a file whose reads are counted.
@@ -364,6 +368,10 @@ impl ByteSource for FarSource {
 
     fn name(&self) -> &str {
         self.file.name()
+    }
+
+    fn is_local(&self) -> bool {
+        false
     }
 }
 

@@ -366,6 +366,10 @@ impl ByteSource for Once {
     fn name(&self) -> &str {
         self.0.name()
     }
+
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 #[test]

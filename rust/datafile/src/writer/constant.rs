@@ -56,8 +56,7 @@ pub(crate) fn page(levels: &PageLevels, value: Option<Value>, version: FileVersi
     Page { num_rows: levels.rows as u64, layout: PageLayout::Constant(layout), buffers }
 }
 
-/// A page of structs without members. It looks as if all were null, and readers take none for null: so there is
-/// no form
+/// A page of structs without members. It looks as if all were null, and readers take none for null: so there is no form
 /// for nulls among them, nor for lists of them. Errors: `Unsupported` for those.
 pub(crate) fn nothing(levels: &PageLevels) -> Result<Page> {
     if levels.max_def > 0 || levels.rep.is_some() {

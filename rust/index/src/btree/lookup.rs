@@ -17,7 +17,7 @@ use pennon_datafile::{Ahead, ByteSource, FileReader, FileWriter};
 
 use super::page::run_end;
 use super::{DEFAULT_PAGE_ROWS, LOOKUP_FILE, PAGE_ROWS, RANGE_PARTITIONED, options};
-use crate::files::WrittenFile;
+use crate::files::{self, WrittenFile};
 use crate::intervals::Interval;
 use crate::values::{TypedValues, Value, value_at};
 
@@ -52,9 +52,7 @@ impl Lookup {
         };
         let mut fields = Vec::with_capacity(4);
         for column in ["min", "max", "null_count", "page_idx"] {
-            let field = schema.field(column);
-            fields
-                .push(field.ok_or_else(|| Error::corrupt(format!("there is no column `{column}`")))?.clone());
+            fields.push(files::column(reader, column)?);
         }
         let rows = RowRanges::from(0..metadata.num_rows);
         let arrays = reader.read(&fields, &reader.column_map(), &rows)?;
@@ -137,7 +135,7 @@ impl Lookup {
         (value_at(self.min.as_ref(), page), value_at(self.max.as_ref(), page))
     }
 
-    /// The smallest and the largest value; `None` if all are null.
+    /// The largest value; `None` if all are null.
     pub(super) fn max(&self) -> Option<Value<'_>> {
         self.pages().checked_sub(1).and_then(|last| value_at(self.max.as_ref(), last))
     }

@@ -29,7 +29,7 @@ pub use write::BTreeWriter;
 pub const DEFAULT_PAGE_ROWS: u32 = 4096;
 
 const DATA_FILE: &str = "page_data.lance";
-const LOOKUP_FILE: &str = "page_lookup.lance";
+pub(crate) const LOOKUP_FILE: &str = "page_lookup.lance";
 /// Key of the rows of a page in the metadata of the lookup file's schema.
 const PAGE_ROWS: &str = "batch_size";
 /// Key that says whether pages of several files form ranges; they never do.

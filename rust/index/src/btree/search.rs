@@ -20,7 +20,7 @@ use super::lookup::Lookup;
 use super::page::{BTreePage, PageRun};
 use super::{DATA_FILE, LOOKUP_FILE};
 use crate::answer::Answer;
-use crate::files::{IndexFiles, PageCache, open_both};
+use crate::files::{self, IndexFiles, PageCache, open_both};
 use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
@@ -211,7 +211,7 @@ impl BTreeIndex {
         u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(self.lookup.page_rows)
     }
 
-    /// The rows of nulls.
+    /// How many rows are null.
     fn null_count(&self) -> u64 {
         self.lookup.null_counts().iter().map(|count| u64::from(*count)).sum()
     }
@@ -385,10 +385,7 @@ impl BTreeIndex {
             return Ok(data);
         }
         let reader = FileReader::open(Arc::clone(&self.pages))?;
-        let column = |name: &str| {
-            let field = reader.metadata().schema.field(name).cloned();
-            field.ok_or_else(|| self.corrupt(&format!("there is no column `{name}`")))
-        };
+        let column = |name| files::column(&reader, name).map_err(|e| e.in_file(self.pages.name()));
         let (values, ids) = (column("values")?, column("ids")?);
         let of_lookup = self.lookup.data_type();
         if values.data_type() != *of_lookup {

@@ -5,11 +5,15 @@ use std::ops::{Add, Mul, Sub};
 use super::LANES;
 #[cfg(target_arch = "x86_64")]
 use super::lane_sums;
+use super::matrix::narrowed;
 
 /// Floats that distances are computed in.
 pub(super) trait Real:
     Copy + Default + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Into<f64>
 {
+    /// The float that is nearest to a value.
+    fn nearest(value: f64) -> Self;
+
     /// `self * factor + term`: rounded once if that is one instruction, else twice.
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self;
 
@@ -24,6 +28,11 @@ pub(super) trait Real:
 }
 
 impl Real for f32 {
+    #[inline(always)]
+    fn nearest(value: f64) -> Self {
+        narrowed(value)
+    }
+
     #[inline(always)]
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
         if FUSED { self.mul_add(factor, term) } else { self * factor + term }
@@ -40,6 +49,11 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
+    #[inline(always)]
+    fn nearest(value: f64) -> Self {
+        value
+    }
+
     #[inline(always)]
     fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
         if FUSED { self.mul_add(factor, term) } else { self * factor + term }
@@ -71,6 +85,12 @@ pub(super) fn dot<const FUSED: bool, T: Real>(a: &[T], b: &[T]) -> T {
 #[inline(always)]
 pub(super) fn length<T: Real>(a: &[T]) -> f64 {
     dot::<false, T>(a, a).into().sqrt()
+}
+
+/// The vector of length 1 with the direction of one of this length.
+#[inline(always)]
+pub(super) fn unit<T: Real>(a: &[T], length: f64) -> impl Iterator<Item = T> {
+    a.iter().map(move |value| T::nearest((*value).into() / length))
 }
 
 /// The number of bits that differ.

@@ -86,14 +86,8 @@ impl VectorQuery {
     /// The query of length 1 with the same direction, compared by the sum of squared differences; NaN for length zero.
     pub(super) fn normalised(&self) -> Self {
         let values = match &self.values {
-            Values::F32(values) => {
-                let length = kernels::length(values);
-                Values::F32(values.iter().map(|value| narrowed(f64::from(*value) / length)).collect())
-            }
-            Values::F64(values) => {
-                let length = kernels::length(values);
-                Values::F64(values.iter().map(|value| value / length).collect())
-            }
+            Values::F32(values) => Values::F32(kernels::unit(values, kernels::length(values)).collect()),
+            Values::F64(values) => Values::F64(kernels::unit(values, kernels::length(values)).collect()),
             bytes @ Values::U8(_) => bytes.clone(),
         };
         Self { metric: Metric::L2, dimension: self.dimension, values }

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use arrow_array::{Array, FixedSizeListArray};
+use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use pennon_core::Result;
 
 use super::Metric;
 use super::kernels::{self, Real};
-use super::matrix::{Values, elements_of, narrowed};
+use super::matrix::{Values, elements_of};
 
 /// The vectors that an index can hold: of finite elements, and of length 1 for the metric cosine.
 #[derive(Debug)]
@@ -27,51 +28,47 @@ impl UsableVectors {
             Some(rows) => rows.get(row).copied().unwrap_or(false),
             None => true,
         };
-        let unit = metric == Metric::Cosine;
-        let mut rows = Vec::with_capacity(vectors.len());
-        let values = match values {
-            Values::F32(values) if !unit => {
-                rows.extend(finite(&values, dimension).filter(|row| is_complete(*row)));
-                if rows.len() == vectors.len() {
-                    return Ok(Self { values: Values::F32(values), rows });
-                }
-                Values::F32(gathered(&values, &rows, dimension).into())
-            }
-            Values::F64(values) if !unit => {
-                rows.extend(finite(&values, dimension).filter(|row| is_complete(*row)));
-                if rows.len() == vectors.len() {
-                    return Ok(Self { values: Values::F64(values), rows });
-                }
-                Values::F64(gathered(&values, &rows, dimension).into())
-            }
+        let is_unit = metric == Metric::Cosine;
+        Ok(match values {
             Values::F32(values) => {
-                let mut units = Vec::with_capacity(values.len());
-                for (row, vector) in values.chunks_exact(dimension).enumerate() {
-                    let length = kernels::length(vector);
-                    if is_complete(row) && length.is_normal() {
-                        rows.push(row);
-                        units.extend(vector.iter().map(|value| narrowed(f64::from(*value) / length)));
-                    }
-                }
-                Values::F32(units.into())
+                let (values, rows) = usable(values, dimension, is_unit, is_complete);
+                Self { values: Values::F32(values), rows }
             }
             Values::F64(values) => {
-                let mut units = Vec::with_capacity(values.len());
-                for (row, vector) in values.chunks_exact(dimension).enumerate() {
-                    let length = kernels::length(vector);
-                    if is_complete(row) && length.is_normal() {
-                        rows.push(row);
-                        units.extend(vector.iter().map(|value| value / length));
-                    }
-                }
-                Values::F64(units.into())
+                let (values, rows) = usable(values, dimension, is_unit, is_complete);
+                Self { values: Values::F64(values), rows }
             }
             Values::U8(values) => {
-                rows.extend((0..vectors.len()).filter(|row| is_complete(*row)));
-                Values::U8(gathered(&values, &rows, dimension).into())
+                let rows: Vec<usize> = (0..vectors.len()).filter(|row| is_complete(*row)).collect();
+                Self { values: Values::U8(gathered(&values, &rows, dimension).into()), rows }
             }
-        };
-        Ok(Self { values, rows })
+        })
+    }
+}
+
+/// Usable vectors of floats, of length 1 if `is_unit`, and the row of each.
+fn usable<T: Real + ArrowNativeType>(
+    values: ScalarBuffer<T>,
+    dimension: usize,
+    is_unit: bool,
+    is_complete: impl Fn(usize) -> bool,
+) -> (ScalarBuffer<T>, Vec<usize>) {
+    let mut rows = Vec::with_capacity(values.len() / dimension);
+    if is_unit {
+        let mut units = Vec::with_capacity(values.len());
+        for (row, vector) in values.chunks_exact(dimension).enumerate() {
+            let length = kernels::length(vector);
+            if is_complete(row) && length.is_normal() {
+                rows.push(row);
+                units.extend(kernels::unit(vector, length));
+            }
+        }
+        return (units.into(), rows);
+    }
+    rows.extend(finite(&values, dimension).filter(|row| is_complete(*row)));
+    match rows.len() * dimension == values.len() {
+        true => (values, rows),
+        false => (gathered(&values, &rows, dimension).into(), rows),
     }
 }
 

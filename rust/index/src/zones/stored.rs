@@ -16,12 +16,10 @@ use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
 use super::NULLS;
 use crate::answer::Answer;
-use crate::files::{IndexFiles, rows_in_buffer};
+use crate::files::{self, AHEAD, IndexFiles, rows_in_buffer};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
 
-/// Bytes of the end of the file that are requested with its metadata.
-const AHEAD: u64 = 64 << 10;
 /// Zones that are copied at a time.
 const COPIED: u64 = 1024;
 
@@ -103,9 +101,7 @@ impl StoredZones {
 
     /// A column of some zones. Errors: `Corrupt` if there is no such column.
     pub(super) fn column(&self, name: &str, zones: &RowRanges) -> Result<ArrayRef> {
-        let field = self.reader.metadata().schema.field(name);
-        let field = field.ok_or_else(|| Error::corrupt(format!("there is no column `{name}`")))?.clone();
-        let read = self.reader.read(&[field], &self.columns, zones)?;
+        let read = self.reader.read(&[files::column(&self.reader, name)?], &self.columns, zones)?;
         read.into_iter().next().ok_or_else(|| Error::internal("a column was not read"))
     }
 
@@ -133,8 +129,8 @@ impl StoredZones {
         }
     }
 
-    /// The rows that are null, or that are not; `null_counts` has those of each zone, at least, for files without the
-    /// rows. `None` for other tests.
+    /// The rows that are null, or that are not; for files without these rows the zones are named, of which `has_null` says
+    /// whether they have nulls. `None` for other tests.
     pub(super) fn of_nulls(&self, test: &ValueTest, has_null: impl Fn(usize) -> bool) -> Option<Answer> {
         let is_null = match test {
             ValueTest::IsNull => true,

@@ -18,12 +18,10 @@ use pennon_datafile::{FileWriter, WriteOptions};
 
 use super::gather::{ContentForm, PartContent, ValueBounds, ZoneForm, ZoneKey, ZonePart};
 use super::{BLOOM_FILE, BLOOM_PROBABILITY, BLOOM_ROWS, MAP_FILE, MAP_ROWS, NULLS};
-use crate::files::WrittenFile;
+use crate::files::{GATHERED, WrittenFile};
 use crate::row_set::RowSet;
 use crate::scalar::ScalarIndex;
 
-/// Bytes of zones that are gathered before they are written.
-const GATHERED: usize = 4 << 20;
 /// Bytes of a zone without its filter, about.
 const ZONE_BYTES: usize = 1024;
 

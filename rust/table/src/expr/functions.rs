@@ -5,9 +5,10 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_schema::DataType;
 use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, Result, TableReference, plan_err};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner};
-use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, Volatility, WindowUDF};
 use datafusion_functions::core::planner::CoreFunctionPlanner;
 use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
@@ -34,6 +35,14 @@ pub(super) fn plan(mut expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
         ParserOptions::new().with_enable_ident_normalization(false).with_map_string_types_to_utf8view(false);
     literals::keep_texts(&mut expr);
     SqlToRel::new_with_options(&*CATALOGUE, options).sql_to_expr(expr, schema, &mut PlannerContext::new())
+}
+
+/// Whether functions are called whose values are those of the time at which an expression is planned.
+pub(super) fn depends_on_time(expr: &Expr) -> Result<bool> {
+    expr.exists(|part| match part {
+        Expr::ScalarFunction(call) => Ok(call.func.signature().volatility == Volatility::Stable),
+        _ => Ok(false),
+    })
 }
 
 impl Catalogue {

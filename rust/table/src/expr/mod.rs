@@ -101,6 +101,8 @@ struct Inner {
     condition_is_exact: bool,
     /// Of `columns` those of which nothing but nulls is asked.
     null_tests: Vec<String>,
+    /// Whether the text has another meaning later.
+    depends_on_time: bool,
     physical: Arc<dyn PhysicalExpr>,
     /// The column, or the member of structs from the column down, if it is nothing else.
     path: Option<Vec<String>>,
@@ -155,7 +157,7 @@ impl Expression {
         let expr = ends.reduce(Expr::and).unwrap_or_else(|| lit(true));
         let schema = Schema::new(vec![column.clone()]);
         let sql = expr.to_string();
-        Self::bind(&sql, &schema, &expr).map_err(|e| planning_error(&sql, &schema, &e))
+        Self::bind(&sql, &schema, &expr, false).map_err(|e| planning_error(&sql, &schema, &e))
     }
 
     fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
@@ -203,6 +205,7 @@ impl Expression {
         let df_schema = Arc::new(DFSchema::try_from(schema.clone()).map_err(fail)?);
         let is_decimal = matches!(wanted, Wanted::Type(data_type) if data_type.is_decimal());
         let planned = functions::plan(ast, &df_schema).map_err(fail)?;
+        let depends_on_time = functions::depends_on_time(&planned).map_err(fail)?;
         let mut expr = literals::rewrite(planned, &df_schema, is_decimal).map_err(fail)?;
         depth::check_copies(&expr).map_err(fail)?;
         if predicate {
@@ -239,10 +242,10 @@ impl Expression {
             let Some(with_list) = list.put_back(expr, &column).map_err(fail)? else { return Ok(None) };
             expr = with_list;
         }
-        Self::bind(sql, schema, &expr).map(Some).map_err(fail)
+        Self::bind(sql, schema, &expr, depends_on_time).map(Some).map_err(fail)
     }
 
-    fn bind(sql: &str, schema: &Schema, expr: &Expr) -> Result<Self, DataFusionError> {
+    fn bind(sql: &str, schema: &Schema, expr: &Expr, depends_on_time: bool) -> Result<Self, DataFusionError> {
         let referenced = expr.column_refs();
         let used: Vec<_> = schema
             .fields()
@@ -280,6 +283,7 @@ impl Expression {
             condition,
             condition_is_exact,
             null_tests,
+            depends_on_time,
             physical,
             path,
         };
@@ -329,6 +333,11 @@ impl Expression {
     /// Whether nothing is asked of a column but whether it is null.
     pub(crate) fn asks_only_for_null(&self, column: &str) -> bool {
         self.inner.null_tests.iter().any(|name| name == column)
+    }
+
+    /// Whether its text may have another meaning later, as `now()` has.
+    pub(crate) fn depends_on_time(&self) -> bool {
+        self.inner.depends_on_time
     }
 
     /// One value per row. The batch must hold [`Self::columns`], found by name.

@@ -11,6 +11,8 @@ use crate::scan::FragmentSlice;
 const BYTES_PER_TASK: u64 = 256 << 20;
 /// Fewer bytes are not worth a task of their own, where nothing else is asked for.
 const LEAST_BYTES_PER_TASK: u64 = 1 << 20;
+/// Tasks that are given rows, at most: a plan has an entry for each.
+const MOST_TASKS: usize = 1 << 20;
 /// Bytes of a row in files whose size is not recorded.
 const ROW_BYTES: u64 = 64;
 
@@ -102,11 +104,14 @@ impl FragmentPart {
     }
 }
 
-/// Tasks that are given rows.
+/// Tasks that are given rows. Errors: `InvalidInput` for none, for more than [`MOST_TASKS`], and for a size in bytes.
 pub(super) fn nothing(division: Division) -> Result<Option<Vec<Vec<FragmentSlice>>>> {
     match division {
         Division::Auto => Ok(None),
         Division::Tasks(0) => Err(no_tasks()),
+        Division::Tasks(tasks) if tasks > MOST_TASKS => Err(Error::invalid_input(format!(
+            "A job whose tasks are given rows has at most {MOST_TASKS} tasks: found {tasks}"
+        ))),
         Division::Tasks(tasks) => Ok(Some(vec![Vec::new(); tasks])),
         Division::Bytes(_) | Division::Workers { .. } => Err(Error::invalid_input(
             "Tasks that are given rows cannot be divided by bytes: say how many tasks there are",
@@ -259,7 +264,8 @@ mod tests {
         for division in [Division::Tasks(0), Division::Bytes(0), no_workers, no_bytes] {
             assert!(divide(parts(&[(1, 1)]).into_iter(), division, Unit::Row).is_err());
         }
-        for division in [Division::Tasks(0), Division::Bytes(9), Division::workers(9, None, None)] {
+        let too_many = Division::Tasks(MOST_TASKS + 1);
+        for division in [Division::Tasks(0), too_many, Division::Bytes(9), Division::workers(9, None, None)] {
             assert!(nothing(division).is_err());
         }
         assert!(divide(std::iter::empty(), Division::Auto, Unit::Row).unwrap().is_empty());

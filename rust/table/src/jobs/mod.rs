@@ -215,6 +215,14 @@ impl Dataset {
         Ok(JobPlan { pin: Pin::of(self.snapshot()), work, tasks, done: Vec::new() })
     }
 
+    /// Divides work on this version into tasks: scans as [`Dataset::plan_scan_job`], all else as [`Dataset::plan_job`].
+    pub async fn plan_work(&self, work: Work, division: Division) -> Result<JobPlan> {
+        match work {
+            Work::Scan(scan) => self.plan_scan_job(scan, division).await,
+            work => self.plan_job(work, division),
+        }
+    }
+
     /// Divides a scan of this version. Fragments whose statistics say that the filter matches none of their rows are in
     /// no task, and rows before the first and after the last that it can match are in none either.
     ///

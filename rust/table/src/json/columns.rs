@@ -147,8 +147,7 @@ pub(super) fn field_like(field: &FieldRef, given: &DataType) -> Option<FieldRef>
     Some(Arc::new(field.as_ref().clone().with_data_type(data_type)))
 }
 
-/// The values of a field with JSON in this form. Errors: `InvalidInput` for text that is not JSON and for what
-/// is to be
+/// The values of a field with JSON in this form. Errors: `InvalidInput` for text that is not JSON and for what is to be
 /// stored and is damaged, `Corrupt` for what is stored and is damaged.
 pub(super) fn converted(field: &Field, array: &ArrayRef, form: Form) -> Result<ArrayRef> {
     if !has_json(field) {

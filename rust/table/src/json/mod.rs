@@ -8,11 +8,9 @@
 //! | `path` | what a JSONPath selects |
 //! | `functions` | SQL functions |
 //!
-//! Arrow marks JSON text with the extension `arrow.json`, the format its binary form with `lance.json`. Rows
-//! are converted
-//! where they enter ([`stored`]) and where they are given to callers ([`shown_batch`]); whatever is between
-//! sees the
-//! binary form, so rows that only move are not converted.
+//! Arrow marks JSON text with the extension `arrow.json`, the format its binary form with `lance.json`. Rows are
+//! converted where they enter ([`stored`]) and where they are given to callers ([`shown_batch`]); whatever is between
+//! sees the binary form, so rows that only move are not converted.
 
 mod binary;
 mod columns;

@@ -1,7 +1,6 @@
 //! The values of a document that a JSONPath selects.
 //!
-//! The library parses paths. Steps are walked here: it has no bounds for slices of short arrays (`[0 to 1]` of
-//! none).
+//! The library parses paths. Steps are walked here: it has no bounds for slices of short arrays (`[0 to 1]` of none).
 //! Filters and arithmetic are left to it, on documents that were checked before, since it trusts what it reads. It panics
 //! for some texts that are no path.
 
@@ -54,9 +53,8 @@ impl<'a> Selector<'a> {
         Ok(Self { path, computes })
     }
 
-    /// What `read` makes of the values that are selected. Errors: `Corrupt`; `InvalidInput` for arithmetic
-    /// on what is no
-    /// number; those of `read`.
+    /// What `read` makes of the values that are selected. Errors: `Corrupt`; `InvalidInput` for arithmetic on what is
+    /// no number; those of `read`.
     pub(super) fn select<T>(
         &self,
         document: &[u8],

@@ -1,10 +1,8 @@
 //! JSON text <-> its binary form.
 //!
 //! Text is parsed by the library that defines the binary form, in its lenient mode, as the reference does: single
-//! quotes, `NaN`, leading plus signs and a missing document (null) are taken; a repeated key is an error. Whole
-//! numbers
-//! of up to 64 bits are kept, others become doubles. Text comes out compact, with the keys of objects in order;
-//! what
+//! quotes, `NaN`, leading plus signs and a missing document (null) are taken; a repeated key is an error. Whole numbers
+//! of up to 64 bits are kept, others become doubles. Text comes out compact, with the keys of objects in order; what
 //! JSON has no number for is null.
 
 use pennon_core::{Error, Result};

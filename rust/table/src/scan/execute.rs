@@ -24,7 +24,7 @@ use super::index_matches::IndexMatches;
 use super::index_search;
 use super::metrics::ScanMetrics;
 use super::narrow;
-use super::plan::{FragmentRows, ScanPlan};
+use super::plan::{ScanPlan, ShownRows};
 use super::projection::input_batch;
 use super::read::read_columns;
 use super::units::{Unit, UnitRows, array_len, array_rows, is_selective, rows_of_a_part, select, to_u64};
@@ -97,7 +97,7 @@ impl Execution {
         };
         let Some(found) = found else { return Ok(None) };
         let found = self.indexed.get_or_init(|| found);
-        let is_left = |rows: &FragmentRows| match found.bitmap_of(rows.id) {
+        let is_left = |rows: &ShownRows| match found.bitmap_of(rows.id) {
             Some(rows) => rows.is_some(),
             None => !self.plan.only_indexed || self.plan.filter.is_none() || found.is_unreadable(rows.id),
         };
@@ -174,7 +174,7 @@ impl Execution {
         let Some(filter) = &self.plan.filter else { return Ok(None) };
         let Some(found) = narrow::fragments(&self.plan.snapshot, &filter.predicate)? else { return Ok(None) };
         let planned = self.plan.fragments.iter().enumerate();
-        let is_found = |rows: &FragmentRows| found.binary_search(&rows.id).is_ok();
+        let is_found = |rows: &ShownRows| found.binary_search(&rows.id).is_ok();
         Ok(Some(planned.filter(|(_, rows)| is_found(rows)).map(|(at, _)| at).collect()))
     }
 
@@ -244,7 +244,7 @@ impl Execution {
     fn covered(&self, unit: &Unit) -> Option<(usize, &IndexMatches, FragmentId)> {
         let fragment = self.plan.fragments.get(unit.fragment)?.id;
         let found = self.indexed.get().filter(|found| found.has_values(fragment))?;
-        let (at, _) = self.plan.covered()?;
+        let (at, _) = self.plan.only_column()?;
         matches!(unit.rows, UnitRows::Matching(_)).then_some((at, &**found, fragment))
     }
 

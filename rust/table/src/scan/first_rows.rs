@@ -5,6 +5,7 @@
 //! cover is scanned, and who sorts the rows sorts these.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
-use pennon_core::{Error, Result, RowAddress, RowId};
+use pennon_core::{Error, Result};
 use pennon_index::{IndexKind, PageRun, ScalarIndex};
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
-use super::find_ids;
-use super::index_matches::{FragmentRows, IndexMatches, live_rows};
+use super::index_matches::{FoundRows, IndexMatches, live_rows};
+use super::index_rows::addresses_in;
 use super::index_values::FoundValues;
 use crate::indices::{
     SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
@@ -150,7 +151,7 @@ fn find(
     let segments = chosen(snapshot, entries, first)?;
     let data_type = values.map(Field::data_type);
     let mut values = data_type.as_ref().map(|_| FoundValues::default());
-    let mut found = FragmentRows::new();
+    let mut found = FoundRows::new();
     let mut covered = RoaringBitmap::new();
     for segment in &segments {
         let mut fragments = &segment.covered & scope;
@@ -164,7 +165,7 @@ fn find(
             deletions: BTreeMap::new(),
             fragments,
             wanted: first.rows,
-            found: FragmentRows::new(),
+            found: FoundRows::new(),
             count: 0,
             values: &mut values,
         };
@@ -195,7 +196,7 @@ struct Walk<'a> {
     deletions: BTreeMap<u32, (Arc<DeletionVector>, Option<RowRanges>)>,
     fragments: RoaringBitmap,
     wanted: u64,
-    found: FragmentRows,
+    found: FoundRows,
     count: u64,
     /// The values of the rows that were found, also by other segments, if they are wanted.
     values: &'a mut Option<FoundValues>,
@@ -233,24 +234,14 @@ impl Walk<'_> {
     /// Adds the rows that count.
     fn add(&mut self, run: &PageRun) -> Result<()> {
         let (snapshot, rows) = (self.snapshot, run.rows());
-        let addresses: Vec<Option<RowAddress>> = if self.segment.has_addresses(snapshot) {
-            rows.iter().map(|row| self.segment.current(RowAddress(*row))).collect()
-        } else {
-            let ids: Vec<RowId> = rows.iter().map(|row| RowId(*row)).collect();
-            find_ids(snapshot, &ids)?
-        };
+        let addresses = addresses_in(snapshot, self.segment, rows.iter().copied(), &self.fragments)?;
         for (at, address) in (run.start()..).zip(addresses) {
             let Some(address) = address else { continue };
             let (id, offset) = (address.fragment(), address.offset());
-            if !self.fragments.contains(id.0) {
-                continue;
-            }
             let (deleted, matching) = match self.deletions.entry(id.0) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    let fragment = snapshot.manifest.fragment(id);
-                    let fragment =
-                        fragment.ok_or_else(|| Error::internal(format!("fragment {id} is not there")))?;
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let fragment = snapshot.manifest.require_fragment(id)?;
                     let deleted = snapshot.deletion_vector_blocking(fragment)?;
                     entry.insert((deleted, self.matching.and_then(|matching| matching.of(id))))
                 }

@@ -7,7 +7,7 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_index::{IndexKind, ValueTest};
 
 use super::brief;
-use super::index_plan::{Planner, Search};
+use super::index_plan::{IndexSearch, Planner};
 use crate::expr::{Condition, Expression};
 use crate::indices::{Segment, is_about_the_index, segments};
 use crate::runtime::blocking_unless;
@@ -57,7 +57,7 @@ fn with_segment<T>(
     let segments = segments(snapshot, entries)?;
     let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
     match planner.plan(condition) {
-        Some((Search::Test(tests, by), true)) => match by.as_slice() {
+        Some((IndexSearch::Test(tests, by), true)) => match by.as_slice() {
             [segment] => say(segment, &tests).map(Some),
             _ => Ok(None),
         },

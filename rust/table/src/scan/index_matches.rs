@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 use super::units::to_u64;
 
 /// Rows by fragment.
-pub(super) type FragmentRows = BTreeMap<u32, RoaringBitmap>;
+pub(super) type FoundRows = BTreeMap<u32, RoaringBitmap>;
 
 /// Values by fragment: those of the rows that were found there, in the order of these.
 pub(super) type FragmentValues = BTreeMap<u32, ArrayRef>;
@@ -27,7 +27,7 @@ pub(crate) struct IndexMatches {
     /// Fragments that segments cover whose files cannot be read.
     unreadable: RoaringBitmap,
     /// Physical rows, of covered fragments that have some.
-    rows: FragmentRows,
+    rows: FoundRows,
     /// The values of the rows, of some of the fragments, if they were asked for.
     values: FragmentValues,
     /// Which indices found them.
@@ -56,7 +56,7 @@ impl IndexMatches {
     }
 
     /// Exactly these rows of the fragments that they cover, from what is described.
-    pub(super) fn new(covered: RoaringBitmap, mut rows: FragmentRows, description: String) -> Self {
+    pub(super) fn new(covered: RoaringBitmap, mut rows: FoundRows, description: String) -> Self {
         rows.retain(|_, rows| !rows.is_empty());
         let (unreadable, values) = (RoaringBitmap::new(), FragmentValues::new());
         Self { is_exact: true, covered, unreadable, rows, values, description }
@@ -98,7 +98,7 @@ impl IndexMatches {
     /// These rows in the fragments that others cover, and otherwise their own.
     pub(super) fn replaced_by(&self, others: Self) -> Self {
         let own = self.rows.iter().filter(|(id, _)| !others.covered.contains(**id));
-        let mut rows: FragmentRows = own.map(|(id, rows)| (*id, rows.clone())).collect();
+        let mut rows: FoundRows = own.map(|(id, rows)| (*id, rows.clone())).collect();
         rows.extend(others.rows);
         let own = self.values.iter().filter(|(id, _)| !others.covered.contains(**id));
         let mut values: FragmentValues = own.map(|(id, values)| (*id, Arc::clone(values))).collect();

@@ -20,9 +20,9 @@ use crate::versions::snapshot::Snapshot;
 
 /// How indices answer a filter. Printed, on one line.
 #[derive(Debug)]
-pub(super) enum Search<'a> {
-    All(Vec<Search<'a>>),
-    Either(Vec<Search<'a>>),
+pub(super) enum IndexSearch<'a> {
+    All(Vec<IndexSearch<'a>>),
+    Either(Vec<IndexSearch<'a>>),
     /// Tests of a column, all of which must hold, by the segments of one index.
     Test(Vec<&'a ValueTest>, Vec<&'a Segment>),
 }
@@ -116,7 +116,7 @@ pub(super) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// How to answer a condition, and whether the answer is exact; `None` if indices cannot.
-    pub(super) fn plan(&self, condition: &'a Condition) -> Option<(Search<'a>, bool)> {
+    pub(super) fn plan(&self, condition: &'a Condition) -> Option<(IndexSearch<'a>, bool)> {
         match condition {
             Condition::Any => None,
             Condition::All(parts) => {
@@ -130,20 +130,20 @@ impl<'a> Planner<'a> {
                 let kept = planned.into_iter().map(|(search, _)| search);
                 let mut kept: Vec<_> = kept.filter(|search| most.is_subset(&search.covered())).collect();
                 is_exact &= kept.len() == count;
-                let search = if kept.len() > 1 { Search::All(kept) } else { kept.pop()? };
+                let search = if kept.len() > 1 { IndexSearch::All(kept) } else { kept.pop()? };
                 Some((search, is_exact))
             }
             Condition::Either(parts) => {
                 let planned: Vec<_> = parts.iter().map(|part| self.plan(part)).collect::<Option<_>>()?;
                 let is_exact = planned.iter().all(|(_, exact)| *exact);
-                Some((Search::Either(planned.into_iter().map(|(search, _)| search).collect()), is_exact))
+                Some((IndexSearch::Either(planned.into_iter().map(|(search, _)| search).collect()), is_exact))
             }
             Condition::Test(path, test) => self.test(path, test),
         }
     }
 
     /// The best index of a column: one that is exact before one that is not, then the one that covers most.
-    fn test(&self, path: &[String], test: &'a ValueTest) -> Option<(Search<'a>, bool)> {
+    fn test(&self, path: &[String], test: &'a ValueTest) -> Option<(IndexSearch<'a>, bool)> {
         let (field, key) = column_at(self.schema, path)?;
         let mut by_name: BTreeMap<&str, (Precision, Vec<&Segment>)> = BTreeMap::new();
         for segment in self.segments.iter().filter(|s| s.field == field && s.key.as_deref() == key) {
@@ -155,21 +155,21 @@ impl<'a> Planner<'a> {
         let covered = |all: &[&Segment]| all.iter().map(|s| s.covered.len()).sum::<u64>();
         let (precision, all) =
             by_name.into_values().max_by_key(|(precision, all)| (*precision, covered(all)))?;
-        Some((Search::Test(vec![test], all), precision == Precision::Exact))
+        Some((IndexSearch::Test(vec![test], all), precision == Precision::Exact))
     }
 }
 
 /// The same searches, those of one index for values in its order as one: of `a >= 1 AND a < 9` each half alone finds many
 /// rows.
-fn together(searches: Vec<(Search<'_>, bool)>) -> Vec<(Search<'_>, bool)> {
-    let mut all: Vec<(Search<'_>, bool)> = Vec::with_capacity(searches.len());
+fn together(searches: Vec<(IndexSearch<'_>, bool)>) -> Vec<(IndexSearch<'_>, bool)> {
+    let mut all: Vec<(IndexSearch<'_>, bool)> = Vec::with_capacity(searches.len());
     let mut known: HashMap<Vec<Uuid>, usize> = HashMap::new();
     for (search, is_exact) in searches {
-        if let Search::Test(more, by) = &search
+        if let IndexSearch::Test(more, by) = &search
             && more.iter().all(|test| test.is_combinable())
         {
             let at = *known.entry(by.iter().map(|s| s.uuid).collect()).or_insert(all.len());
-            if let Some((Search::Test(tests, _), exact)) = all.get_mut(at) {
+            if let Some((IndexSearch::Test(tests, _), exact)) = all.get_mut(at) {
                 tests.extend(more);
                 *exact &= is_exact;
                 continue;
@@ -198,7 +198,7 @@ fn field_at(schema: &Schema, path: &[String]) -> Option<FieldId> {
     Some(field.id)
 }
 
-impl fmt::Display for Search<'_> {
+impl fmt::Display for IndexSearch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parts, word) = match self {
             Self::All(parts) => (parts, "AND"),
@@ -225,7 +225,7 @@ impl fmt::Display for Search<'_> {
     }
 }
 
-impl Search<'_> {
+impl IndexSearch<'_> {
     /// Whether the values of a field come with the rows.
     pub(super) fn has_values(&self, field: &Field) -> bool {
         matches!(self, Self::Test(tests, segments) if index_values::have_values(segments, tests, field))

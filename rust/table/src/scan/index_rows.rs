@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pennon_core::deletion::DeletionVector;
 use pennon_core::{FragmentId, Result, RowAddress, RowId};
+use roaring::RoaringBitmap;
 
 use super::find_ids;
 use crate::indices::Segment;
@@ -20,37 +21,56 @@ pub(crate) fn covered_rows(
     segment: &Segment,
     rows: &[u64],
 ) -> Result<Vec<Option<RowAddress>>> {
-    let addresses = match segment.has_addresses(snapshot) {
-        true => live_addresses(snapshot, segment, rows)?,
-        false => find_ids(snapshot, &rows.iter().map(|id| RowId(*id)).collect::<Vec<_>>())?,
-    };
-    let is_covered = |address: &RowAddress| segment.covered.contains(address.fragment().0);
-    Ok(addresses.into_iter().map(|address| address.filter(is_covered)).collect())
+    let mut addresses = addresses_in(snapshot, segment, rows.iter().copied(), &segment.covered)?;
+    if segment.has_addresses(snapshot) {
+        let mut known: HashMap<FragmentId, Arc<DeletionVector>> = HashMap::new();
+        for slot in &mut addresses {
+            let Some(address) = slot else { continue };
+            let deleted = match known.entry(address.fragment()) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(slot) => {
+                    let fragment = snapshot.manifest.require_fragment(address.fragment())?;
+                    slot.insert(snapshot.deletion_vector_blocking(fragment)?)
+                }
+            };
+            if deleted.contains(address.offset()) {
+                *slot = None;
+            }
+        }
+    }
+    Ok(addresses)
 }
 
-/// Where the rows are now that a segment names by these addresses; `None` for those that are not live.
-fn live_addresses(
+/// Where the rows are that a segment names by these numbers; `None` for those that are not in some fragments, or behind
+/// their last row, as a damaged index may say. By addresses it may name deleted rows, by ids it does not. Blocks on the
+/// store.
+///
+/// Errors: those of reading row ids.
+pub(super) fn addresses_in(
     snapshot: &Arc<Snapshot>,
     segment: &Segment,
-    addresses: &[u64],
+    rows: impl Iterator<Item = u64>,
+    fragments: &RoaringBitmap,
 ) -> Result<Vec<Option<RowAddress>>> {
-    let mut known: HashMap<FragmentId, Option<(Arc<DeletionVector>, u64)>> = HashMap::new();
-    let mut live = |address: RowAddress| {
-        let fragment = match known.entry(address.fragment()) {
-            Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(slot) => slot.insert(match snapshot.manifest.fragment(address.fragment()) {
-                Some(fragment) => {
-                    Some((snapshot.deletion_vector_blocking(fragment)?, fragment.physical_rows))
-                }
-                None => None,
-            }),
-        };
-        let is_live = matches!(fragment, Some((deleted, rows))
-            if u64::from(address.offset()) < *rows && !deleted.contains(address.offset()));
-        Ok(is_live.then_some(address))
+    let mut last = (None, 0);
+    let mut is_there = |address: &RowAddress| {
+        let id = address.fragment();
+        if last.0 != Some(id) {
+            let rows = if fragments.contains(id.0) { physical_rows(snapshot, id) } else { 0 };
+            last = (Some(id), rows);
+        }
+        u64::from(address.offset()) < last.1
     };
-    addresses
-        .iter()
-        .map(|address| segment.current(RowAddress(*address)).map_or(Ok(None), &mut live))
-        .collect()
+    if segment.has_addresses(snapshot) {
+        return Ok(rows.map(|row| segment.current(RowAddress(row)).filter(&mut is_there)).collect());
+    }
+    let ids: Vec<RowId> = rows.map(RowId).collect();
+    let mut addresses = find_ids(snapshot, &ids)?;
+    addresses.iter_mut().for_each(|address| *address = address.filter(&mut is_there));
+    Ok(addresses)
+}
+
+/// Rows of a fragment, deleted ones counted; 0 if it is not there.
+pub(super) fn physical_rows(snapshot: &Snapshot, id: FragmentId) -> u64 {
+    snapshot.manifest.fragments.summary(id).map_or(0, |fragment| fragment.physical_rows)
 }

@@ -11,8 +11,9 @@ use roaring::RoaringBitmap;
 
 use super::brief;
 use super::find_ascending_ids;
-use super::index_matches::{FragmentRows, IndexMatches, live_rows};
-use super::index_plan::{Planner, Search, add_fields};
+use super::index_matches::{FoundRows, IndexMatches, live_rows};
+use super::index_plan::{IndexSearch, Planner, add_fields};
+use super::index_rows::physical_rows;
 use super::index_values;
 use crate::expr::{Condition, Expression};
 use crate::indices::{
@@ -25,8 +26,8 @@ use crate::versions::snapshot::Snapshot;
 const ROWS_PER_MATCH: u64 = 40;
 
 /// What a search found.
-struct FoundRows {
-    rows: FragmentRows,
+struct SearchRows {
+    rows: FoundRows,
     /// Whether there are no others among them: files may be less precise than their kind.
     is_exact: bool,
 }
@@ -158,7 +159,7 @@ fn search_segments(
     {
         return Ok(None);
     }
-    if let (Some(field), Search::Test(tests, segments)) = (values, &search)
+    if let (Some(field), IndexSearch::Test(tests, segments)) = (values, &search)
         && let Some((rows, values)) = index_values::search_values(snapshot, segments, tests, &covered, field)?
     {
         return Ok(Some(IndexMatches::new(covered, rows, search.to_string()).with_values(values)));
@@ -168,15 +169,15 @@ fn search_segments(
     Ok(Some(IndexMatches::new(covered, found.rows, search.to_string()).exact_if(is_exact)))
 }
 
-impl Search<'_> {
+impl IndexSearch<'_> {
     /// The rows of some fragments that it covers.
-    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<FoundRows, SearchError> {
+    fn run(&self, snapshot: &Arc<Snapshot>, scope: &RoaringBitmap) -> Result<SearchRows, SearchError> {
         match self {
             Self::All(parts) => {
                 let mut scope = scope.clone();
-                let (mut all, mut is_exact): (Option<FragmentRows>, _) = (None, true);
+                let (mut all, mut is_exact): (Option<FoundRows>, _) = (None, true);
                 for part in parts {
-                    let FoundRows { rows: found, is_exact: of_part } = part.run(snapshot, &scope)?;
+                    let SearchRows { rows: found, is_exact: of_part } = part.run(snapshot, &scope)?;
                     is_exact &= of_part;
                     let both = match all {
                         None => found,
@@ -192,10 +193,10 @@ impl Search<'_> {
                         break;
                     }
                 }
-                Ok(FoundRows { rows: all.unwrap_or_default(), is_exact })
+                Ok(SearchRows { rows: all.unwrap_or_default(), is_exact })
             }
             Self::Either(parts) => {
-                let mut all = FoundRows { rows: FragmentRows::new(), is_exact: true };
+                let mut all = SearchRows { rows: FoundRows::new(), is_exact: true };
                 for part in parts {
                     let found = part.run(snapshot, scope)?;
                     all.is_exact &= found.is_exact;
@@ -206,7 +207,7 @@ impl Search<'_> {
                 Ok(all)
             }
             Self::Test(tests, segments) => {
-                let mut all = FoundRows { rows: FragmentRows::new(), is_exact: true };
+                let mut all = SearchRows { rows: FoundRows::new(), is_exact: true };
                 for segment in segments {
                     let fragments = &segment.covered & scope;
                     if fragments.is_empty() {
@@ -237,12 +238,9 @@ fn by_fragment(
     segment: &Segment,
     answer: Answer,
     fragments: &RoaringBitmap,
-) -> Result<FragmentRows> {
-    let physical = |id: u32| {
-        let rows = snapshot.manifest.fragments.summary(FragmentId(id)).map_or(0, |f| f.physical_rows);
-        u32::try_from(rows).unwrap_or(u32::MAX)
-    };
-    let mut rows: FragmentRows = if segment.has_addresses(snapshot) {
+) -> Result<FoundRows> {
+    let physical = |id: u32| u32::try_from(physical_rows(snapshot, FragmentId(id))).unwrap_or(u32::MAX);
+    let mut rows: FoundRows = if segment.has_addresses(snapshot) {
         let named = answer.rows.uppers().filter(|id| fragments.contains(*id));
         named.map(|id| (id, answer.rows.below(id, physical(id)))).collect()
     } else {
@@ -262,16 +260,16 @@ fn by_fragment(
 }
 
 /// The live rows with these ids.
-fn rows_with_ids(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<FragmentRows> {
+fn rows_with_ids(snapshot: &Arc<Snapshot>, ids: &RowSet) -> Result<FoundRows> {
     let every = || Error::unsupported("an index that has all row ids of a part");
     if ids.is_empty() {
-        return Ok(FragmentRows::new());
+        return Ok(FoundRows::new());
     }
     let mut found = find_ascending_ids(snapshot, ids.iter().ok_or_else(every)?.map(RowId))?;
     if !found.is_sorted() {
         found.sort_unstable();
     }
-    let mut rows = FragmentRows::new();
+    let mut rows = FoundRows::new();
     for of_fragment in found.chunk_by(|a, b| a.fragment() == b.fragment()) {
         let Some(first) = of_fragment.first() else { continue };
         let offsets = RoaringBitmap::from_sorted_iter(of_fragment.iter().map(|row| row.offset()));

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef};
 use arrow_select::interleave::interleave;
 use pennon_core::schema::Field;
-use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
+use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{IndexKind, PageRun, ValueTest};
 use roaring::RoaringBitmap;
 
-use super::find_ids;
-use super::index_matches::{FragmentRows, FragmentValues};
+use super::index_matches::{FoundRows, FragmentValues};
+use super::index_rows::addresses_in;
 use crate::indices::{SearchError, Segment};
 use crate::versions::snapshot::Snapshot;
 
@@ -39,7 +39,7 @@ pub(super) fn search_values(
     tests: &[&ValueTest],
     scope: &RoaringBitmap,
     field: &Field,
-) -> Result<Option<(FragmentRows, FragmentValues)>, SearchError> {
+) -> Result<Option<(FoundRows, FragmentValues)>, SearchError> {
     let data_type = field.data_type();
     let mut found = FoundValues::default();
     for segment in segments {
@@ -62,26 +62,11 @@ fn add_runs(
     fragments: &RoaringBitmap,
     found: &mut FoundValues,
 ) -> Result<()> {
-    let mut addresses = if segment.has_addresses(snapshot) {
-        let rows = runs.iter().flat_map(PageRun::rows);
-        rows.map(|row| segment.current(RowAddress(*row))).collect()
-    } else {
-        let ids: Vec<RowId> = runs.iter().flat_map(PageRun::rows).map(|row| RowId(*row)).collect();
-        find_ids(snapshot, &ids)?
-    }
-    .into_iter();
-    let mut rows_of = (None, 0);
-    let mut is_wanted = |address: &RowAddress| {
-        let id = address.fragment();
-        if rows_of.0 != Some(id) {
-            let known = fragments.contains(id.0).then(|| snapshot.manifest.fragments.summary(id)).flatten();
-            rows_of = (Some(id), known.map_or(0, |fragment| fragment.physical_rows));
-        }
-        u64::from(address.offset()) < rows_of.1
-    };
+    let rows = runs.iter().flat_map(PageRun::rows).copied();
+    let mut addresses = addresses_in(snapshot, segment, rows, fragments)?.into_iter();
     for run in runs {
         for (at, address) in (run.start()..).zip(addresses.by_ref().take(run.rows().len())) {
-            if let Some(address) = address.filter(&mut is_wanted) {
+            if let Some(address) = address {
                 found.add(address, run.values(), at)?;
             }
         }
@@ -110,12 +95,12 @@ impl FoundValues {
     }
 
     /// All rows that were added, each once.
-    pub(super) fn by_fragment(mut self) -> Result<(FragmentRows, FragmentValues)> {
+    pub(super) fn by_fragment(mut self) -> Result<(FoundRows, FragmentValues)> {
         self.rows.sort_unstable_by_key(|(row, ..)| *row);
         self.rows.dedup_by_key(|(row, ..)| *row);
         let pieces: Vec<&dyn Array> = self.pieces.iter().map(AsRef::as_ref).collect();
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let (mut rows, mut values) = (FragmentRows::new(), FragmentValues::new());
+        let (mut rows, mut values) = (FoundRows::new(), FragmentValues::new());
         for found in self.rows.chunk_by(|a, b| a.0.fragment() == b.0.fragment()) {
             let Some((first, ..)) = found.first() else { continue };
             let FragmentId(fragment) = first.fragment();

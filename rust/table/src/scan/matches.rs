@@ -42,11 +42,11 @@ pub fn fragment_matches(
     predicate: &Expression,
 ) -> Result<DeletionVector> {
     let before = snapshot.manifest.fragments.rows_before(fragment.id);
-    Search::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before, None)
+    FilterSearch::new(Arc::clone(snapshot), predicate.clone())?.rows(fragment, before, None)
 }
 
 /// A filter, and what is read for it.
-struct Search {
+struct FilterSearch {
     snapshot: Arc<Snapshot>,
     input: Input,
     filter: PlannedFilter,
@@ -54,7 +54,7 @@ struct Search {
     indexed: Option<IndexMatches>,
 }
 
-impl Search {
+impl FilterSearch {
     fn new(snapshot: Arc<Snapshot>, predicate: Expression) -> Result<Self> {
         let nothing = Projection::Names(Vec::new());
         let (input, _) = resolve(&snapshot, Some(&nothing), &[], Some(&predicate), ValueForm::PLAIN)?;
@@ -194,7 +194,7 @@ pub(super) async fn matches_with(
     let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
     let in_flight = if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT };
     let tasks = tasks(all.live_rows(), wanted.as_ref(), together);
-    let search = Arc::new(Search { indexed, ..Search::new(Arc::clone(&snapshot), predicate)? });
+    let search = Arc::new(FilterSearch { indexed, ..FilterSearch::new(Arc::clone(&snapshot), predicate)? });
     let slices = Arc::new(slices.unwrap_or_default());
     let mut found: Vec<(FragmentId, DeletionVector)> = futures::stream::iter(tasks)
         .map(|task| {
@@ -227,8 +227,9 @@ pub(crate) async fn spans(
     predicate: Expression,
 ) -> Result<Option<BTreeMap<FragmentId, Range<u64>>>> {
     let all = &snapshot.manifest.fragments;
-    let search = Arc::new(Search::new(Arc::clone(snapshot), predicate)?);
-    if !search.filter.prunes() || depends_on_time(search.filter.predicate.sql()) {
+    let search = Arc::new(FilterSearch::new(Arc::clone(snapshot), predicate)?);
+    // Tasks plan the filter again.
+    if !search.filter.prunes() || search.filter.predicate.depends_on_time() {
         return Ok(None);
     }
     let wanted: Option<BTreeSet<FragmentId>> = match narrow::narrows(snapshot, &search.filter.predicate) {
@@ -266,12 +267,6 @@ pub(crate) async fn spans(
         .try_collect()
         .await?;
     Ok(Some(found))
-}
-
-/// Whether a filter may have another meaning later: tasks plan it again.
-fn depends_on_time(sql: &str) -> bool {
-    let sql = sql.to_lowercase();
-    ["now", "current_", "today"].iter().any(|name| sql.contains(name))
 }
 
 /// Errors: `InvalidInput` for two parts of one fragment.

@@ -88,7 +88,7 @@ pub use system_columns::system_fields;
 use take::find_ascending_ids;
 pub use take::{Missing, TakeOptions, TakeRows, read_blob, take, take_blobs};
 pub(crate) use take::{check_found, find_ids};
-pub(crate) use units::bytes_per_row;
+pub(crate) use units::stored_row_bytes;
 
 pub use crate::blobs::BlobHandling;
 pub use crate::blobs::read::Blob;

@@ -73,7 +73,7 @@ pub struct ScanPlan {
     /// The columns of the input that the output needs.
     pub(super) needed: Vec<bool>,
     pub(super) filter: Option<Arc<PlannedFilter>>,
-    pub(super) fragments: Arc<[FragmentRows]>,
+    pub(super) fragments: Arc<[ShownRows]>,
     /// Of the rows that the filter leaves.
     window: Window,
     /// Rows of a unit of work, at most.
@@ -88,7 +88,7 @@ pub struct ScanPlan {
     /// Whether indices may answer the filter.
     pub(super) uses_indices: bool,
     /// The only column of the input, other than system columns, that the output needs, if an index can have its values.
-    covered: Option<usize>,
+    only_column: Option<usize>,
     /// Whether fragments that they do not cover are left out.
     pub(super) only_indexed: bool,
     /// Whether an index that cannot be read is an error.
@@ -102,7 +102,7 @@ pub struct ScanPlan {
 
 /// The rows of a fragment that a scan looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FragmentRows {
+pub(super) struct ShownRows {
     pub(super) id: FragmentId,
     /// Live rows of the table before this fragment.
     pub(super) live_before: u64,
@@ -149,7 +149,7 @@ impl ScanPlan {
             Some(false) => Vec::new(),
             _ => within(fragments(&snapshot, options)?, of_rows),
         };
-        let row_bytes = bytes_per_row(&snapshot, fragments.first().map(|rows| rows.id), &input);
+        let row_bytes = input_row_bytes(&snapshot, fragments.first().map(|rows| rows.id), &input);
         let mut unit_rows = match snapshot.store.is_local() {
             true => units::unit_rows(row_bytes, batch_size),
             false => units::remote_unit_rows(row_bytes, batch_size),
@@ -163,7 +163,7 @@ impl ScanPlan {
         let uses_indices = !options.ignore_indices && !options.include_deleted_rows;
         let needed = output.needs(&input);
         Ok(Self {
-            covered: covered(&snapshot, &input, &needed).filter(|_| uses_indices),
+            only_column: only_stored_column(&snapshot, &input, &needed).filter(|_| uses_indices),
             first: options
                 .first
                 .clone()
@@ -195,7 +195,7 @@ impl ScanPlan {
         let output = Output::nothing();
         Self {
             needed: output.needs(&self.input),
-            covered: None,
+            only_column: None,
             output: Arc::new(output),
             batch_size: usize::try_from(u32::MAX).unwrap_or(usize::MAX),
             batch_bytes: None,
@@ -224,19 +224,19 @@ impl ScanPlan {
 
     /// The column whose values an index that answers the filter, or knows the first rows, may give: its position in the
     /// input, and its field. Then no data file is read for the rows that it finds.
-    pub(super) fn covered(&self) -> Option<(usize, &Field)> {
-        self.covered.and_then(|at| Some((at, self.input.fields.get(at)?)))
+    pub(super) fn only_column(&self) -> Option<(usize, &Field)> {
+        self.only_column.and_then(|at| Some((at, self.input.fields.get(at)?)))
     }
 
     /// The field whose values an index that answers the filter gives: not if only the first rows are needed.
     pub(super) fn values_of_filter(&self) -> Option<Field> {
-        self.covered().filter(|_| self.first.is_none()).map(|(_, field)| field.clone())
+        self.only_column().filter(|_| self.first.is_none()).map(|(_, field)| field.clone())
     }
 
     /// The field whose values an index that knows the first rows gives.
     pub(super) fn values_of_first(&self) -> Option<Field> {
         let first = self.first.as_ref()?;
-        self.covered().filter(|(_, field)| field.name == first.column).map(|(_, field)| field.clone())
+        self.only_column().filter(|(_, field)| field.name == first.column).map(|(_, field)| field.clone())
     }
 
     /// The columns of the result.
@@ -289,7 +289,7 @@ impl ScanPlan {
 }
 
 /// The only column of data files that is needed, if an index can have its values.
-fn covered(snapshot: &Snapshot, input: &Input, needed: &[bool]) -> Option<usize> {
+fn only_stored_column(snapshot: &Snapshot, input: &Input, needed: &[bool]) -> Option<usize> {
     let mut stored = (0..input.fields.len()).filter(|at| needed.get(*at) == Some(&true));
     let (at, None) = (stored.next()?, stored.next()) else { return None };
     let field = input.fields.get(at)?;
@@ -312,11 +312,11 @@ fn concurrency(snapshot: &Snapshot, unit_bytes: u64) -> usize {
 fn fragments<'a>(
     snapshot: &'a Snapshot,
     options: &'a ScanOptions,
-) -> Result<Box<dyn Iterator<Item = FragmentRows> + 'a>> {
+) -> Result<Box<dyn Iterator<Item = ShownRows> + 'a>> {
     let all = &snapshot.manifest.fragments;
     let rows = |fragment: &FragmentSummary, live_before| {
         let shown = if options.include_deleted_rows { fragment.physical_rows } else { fragment.live_rows() };
-        FragmentRows { id: fragment.id, live_before, shown: 0..shown, is_part: false }
+        ShownRows { id: fragment.id, live_before, shown: 0..shown, is_part: false }
     };
     let Some(wanted) = &options.fragments else {
         let mut live_before = 0_u64;
@@ -338,7 +338,7 @@ fn fragments<'a>(
 }
 
 /// The rows in a window, and no fragment without one: ends where the window does.
-pub(super) fn within(fragments: impl Iterator<Item = FragmentRows>, mut window: Window) -> Vec<FragmentRows> {
+pub(super) fn within(fragments: impl Iterator<Item = ShownRows>, mut window: Window) -> Vec<ShownRows> {
     let mut found = Vec::new();
     for mut rows in fragments {
         if window.rows == 0 {
@@ -358,13 +358,10 @@ pub(super) fn reads_together(snapshot: &Snapshot, rows: u64, row_bytes: u64) -> 
     !snapshot.store.is_local() && rows.saturating_mul(row_bytes) <= TOGETHER_BYTES
 }
 
-/// Bytes of a row when decoded, as far as the first fragment tells.
-pub(super) fn bytes_per_row(snapshot: &Snapshot, first: Option<FragmentId>, input: &Input) -> u64 {
+/// Bytes of a row of the input when decoded, as far as the first fragment tells.
+pub(super) fn input_row_bytes(snapshot: &Snapshot, first: Option<FragmentId>, input: &Input) -> u64 {
     let first = first.and_then(|id| snapshot.manifest.fragment(id));
-    let in_files = first.map_or(0, |fragment| {
-        let bytes: u64 = fragment.files.iter().filter_map(|file| file.size).sum();
-        bytes / fragment.physical_rows.max(1)
-    });
+    let in_files = units::file_bytes_per_row(first);
     let blobs = first.is_some() && reads_blobs(snapshot, &input.fields);
     let fields = input.schema.fields().iter();
     fields

@@ -252,7 +252,7 @@ pub(super) fn interval(test: &ValueTest) -> Option<(u64, Option<u64>)> {
     Some(match test {
         ValueTest::Eq(v) => (value(v)?, value(v)),
         ValueTest::Less(v) => (0, value(v)?.checked_sub(1)),
-        ValueTest::LessEq(v) => (0, value(v)),
+        ValueTest::LessEq(v) => (0, Some(value(v)?)),
         ValueTest::Greater(v) => match value(v)?.checked_add(1) {
             Some(low) => (low, Some(u64::MAX)),
             None => (u64::MAX, None),
@@ -347,6 +347,17 @@ mod tests {
             may_hold(&ValueTest::Greater(Bound::Float(1.0)), &nan, 9)
                 && !may_hold(&ValueTest::IsNull, &nan, 9)
         );
+    }
+
+    #[test]
+    fn a_bound_that_is_no_number_of_rows_leaves_nothing_out() {
+        for bound in [Bound::Int(1 << 70), Bound::Int(-1), Bound::Float(2.5)] {
+            let tests =
+                [ValueTest::Eq, ValueTest::Less, ValueTest::LessEq, ValueTest::Greater, ValueTest::GreaterEq];
+            for test in tests.map(|test| test(bound.clone())) {
+                assert_eq!(interval(&test), None, "{test:?}");
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::{Unit, Window, to_u64};
 use super::{BatchStream, narrow};
-use crate::batches::concat_batches;
+use crate::batches::{concat_batches, join_error};
 use crate::runtime::{CancellationToken, blocking, blocking_unless, cancellation};
 
 /// Fragments looked at by one task where lineage alone decides.
@@ -226,9 +226,15 @@ fn exact(batches: BatchStream, schema: SchemaRef, size: usize) -> BatchStream {
         if rows == 0 {
             return Ok(None);
         }
-        let all = concat_batches(&schema, &held, |e| Error::internal(format!("joining batches: {e}")))?;
-        let first = all.slice(0, size.min(rows));
-        let rest = if rows > size { vec![all.slice(size, rows - size)] } else { Vec::new() };
+        let mut rest = Vec::new();
+        if let Some(last) = held.last_mut()
+            && rows > size
+        {
+            let kept = last.num_rows() - (rows - size);
+            rest.push(last.slice(kept, rows - size));
+            *last = last.slice(0, kept);
+        }
+        let first = concat_batches(&schema, &held, |e| join_error("joining batches", e))?;
         Ok(Some((first, (batches, rest, schema))))
     };
     stream::try_unfold((batches, Vec::new(), schema), step).boxed()

@@ -29,7 +29,7 @@ use super::row_index::row_id_index;
 use super::system_columns::System;
 use super::units::{array_rows, to_u64};
 use super::{JsonHandling, Members, Projection};
-use crate::batches::concat_batches;
+use crate::batches::{concat_batches, join_error};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
 use crate::runtime::{Fault, IN_FLIGHT, is_planted};
@@ -298,7 +298,7 @@ impl Take {
     }
 
     fn arrange(&self, mut parts: Vec<RecordBatch>, order: &Order) -> Result<RecordBatch> {
-        let fail = |e| Error::internal(format!("putting rows in order: {e}"));
+        let fail = |e| join_error("putting rows in order", e);
         let schema = &self.columns.output.schema;
         if schema.fields().is_empty() {
             let rows = order.present.as_ref().map_or(order.rows.len(), Vec::len);

@@ -4,16 +4,25 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Field};
 use pennon_core::FragmentId;
 use pennon_core::rows::RowRanges;
 
 use super::execute::Execution;
-use super::plan::{FragmentRows, within};
+use super::plan::{ShownRows, within};
 use super::units::*;
 use super::{Projection, Scan, ScanOptions, TakeOptions, TakeRows, matches, take};
 use crate::expr::Expression;
 use crate::versions::snapshot::Snapshot;
 use crate::{Dataset, WriteMode, WriteOptions};
+
+#[test]
+fn bytes_of_huge_values_are_as_many_as_there_can_be() {
+    let list = |item| DataType::new_fixed_size_list(item, i32::MAX, true);
+    let huge = list(list(list(DataType::Int64)));
+    let members = ["a", "b"].map(|name| Field::new(name, huge.clone(), true));
+    assert_eq!(value_bytes(&DataType::Struct(members.into_iter().collect()), 1), u64::MAX);
+}
 
 /// Compiling is the test: callers move these to other threads.
 #[test]
@@ -45,7 +54,7 @@ fn units_cover_the_window_once() {
         [(None, None, 4), (Some(3), Some(9), 4), (Some(0), Some(0), 1), (Some(100), None, 5)]
     {
         let rows = [5_u64, 0, 10, 3];
-        let shown = |(id, live): (u32, &u64)| FragmentRows {
+        let shown = |(id, live): (u32, &u64)| ShownRows {
             id: FragmentId(id),
             live_before: 0,
             shown: 0..*live,

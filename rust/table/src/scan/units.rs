@@ -117,7 +117,8 @@ pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 
             .unwrap_or(0)
             .saturating_mul(value_bytes(item.data_type(), file_bytes_per_row)),
         DataType::Struct(fields) => {
-            fields.iter().map(|f| value_bytes(f.data_type(), file_bytes_per_row)).sum()
+            let members = fields.iter().map(|f| value_bytes(f.data_type(), file_bytes_per_row));
+            members.fold(0, u64::saturating_add)
         }
         DataType::Dictionary(index, _) => value_bytes(index, file_bytes_per_row),
         other => match other.primitive_width() {
@@ -127,12 +128,18 @@ pub(super) fn value_bytes(data_type: &DataType, file_bytes_per_row: u64) -> u64 
     }
 }
 
-/// Bytes of the values of some columns in a row of these fragments, about.
-pub(crate) fn bytes_per_row(fragments: &[&Arc<Fragment>], fields: &[Field]) -> u64 {
-    let files = fragments.iter().flat_map(|f| &f.files);
-    let bytes = files.filter_map(|file| file.size).fold(0, u64::saturating_add);
-    let rows = fragments.iter().map(|f| f.physical_rows).fold(0, u64::saturating_add);
-    let in_files = bytes / rows.max(1);
+/// Bytes of the data files of these fragments for each of their rows.
+pub(super) fn file_bytes_per_row<'a>(fragments: impl IntoIterator<Item = &'a Arc<Fragment>>) -> u64 {
+    let (bytes, rows) = fragments.into_iter().fold((0_u64, 0_u64), |(bytes, rows), fragment| {
+        let sizes = fragment.files.iter().filter_map(|file| file.size);
+        (sizes.fold(bytes, u64::saturating_add), rows.saturating_add(fragment.physical_rows))
+    });
+    bytes / rows.max(1)
+}
+
+/// Bytes of the values of some stored columns in a row of these fragments, about.
+pub(crate) fn stored_row_bytes(fragments: &[&Arc<Fragment>], fields: &[Field]) -> u64 {
+    let in_files = file_bytes_per_row(fragments.iter().copied());
     fields.iter().map(|f| value_bytes(&f.data_type(), in_files)).fold(0, u64::saturating_add)
 }
 

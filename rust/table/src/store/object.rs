@@ -559,6 +559,10 @@ impl ByteSource for ObjectSource {
         &self.name
     }
 
+    fn is_local(&self) -> bool {
+        false
+    }
+
     fn verify_reads(&self) -> VerifyReads {
         self.verify_reads
     }

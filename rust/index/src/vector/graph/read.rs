@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::write::{NEIGHBORS, NODE};
 use super::{Graph, GraphOptions, Level};
+use crate::files::column;
 use crate::vector::metadata;
 
 /// The file with the graphs of an index.
@@ -44,10 +45,8 @@ impl GraphFile {
     /// The graphs of a file that was opened. Errors: `Corrupt` with the name of the file.
     pub(in crate::vector) fn new(reader: FileReader, name: String, ivf: &IvfMessage) -> Result<Self> {
         let schema = &reader.metadata().schema;
-        let field = |name: &str| {
-            schema.field(name).cloned().ok_or_else(|| Error::corrupt(format!("there is no column `{name}`")))
-        };
-        let found = [NODE, NEIGHBORS].map(field).into_iter().collect::<Result<Vec<_>>>();
+        let found =
+            [NODE, NEIGHBORS].map(|name| column(&reader, name)).into_iter().collect::<Result<Vec<_>>>();
         let layouts = layouts(&schema.metadata, ivf, reader.metadata().num_rows);
         let read = found.and_then(|fields| Ok((fields, layouts?)));
         let (fields, (partitions, options)) = read.map_err(|e| e.in_file(&name))?;

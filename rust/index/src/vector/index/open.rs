@@ -9,7 +9,7 @@ use pennon_core::wire::vector_index::IvfMessage;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ColumnMap, FileReader};
 
-use crate::files::{IndexFiles, open_both};
+use crate::files::{IndexFiles, column, open_both};
 use crate::vector::graph::{GraphFile, candidates};
 use crate::vector::matrix::Matrix;
 use crate::vector::storage::Quantizer;
@@ -167,16 +167,13 @@ fn vectors_of(reader: &FileReader, kind: VectorIndexKind, centroids: &Matrix) ->
     let (element, dimension) = (centroids.element(), centroids.dimension());
     let quantizer = Quantizer::of_file(reader, kind, element, dimension)?;
     let schema = &reader.metadata().schema;
-    let field = |name: &str| {
-        schema.field(name).cloned().ok_or_else(|| Error::corrupt(format!("there is no column `{name}`")))
-    };
-    let ids = field("_rowid")?;
+    let ids = column(reader, "_rowid")?;
     if ids.data_type() != DataType::UInt64 {
         return Err(Error::corrupt(format!("`_rowid` has the type {}, expected UInt64", ids.data_type())));
     }
     let mut fields = vec![ids];
     for (name, expected) in quantizer.columns(element, dimension)? {
-        let field = field(name)?;
+        let field = column(reader, name)?;
         let found = field.data_type();
         let fits = match (&found, &expected) {
             (DataType::FixedSizeList(item, len), DataType::FixedSizeList(of, expected)) => {

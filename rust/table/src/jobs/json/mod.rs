@@ -16,13 +16,13 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use pennon_core::bitmaps::decode_bitmap;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::Timestamp;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result, Version};
-use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -455,7 +455,7 @@ fn rows_json(rows: &RowsByFragment) -> Result<Vec<RowsJson>> {
 fn rows_of(json: Vec<RowsJson>) -> Result<RowsByFragment> {
     let rows = |rows: RowsJson| {
         let what = format!("rows of fragment {}", rows.fragment);
-        let bitmap = RoaringBitmap::deserialize_from(bytes(&rows.offsets, &what)?.as_slice());
+        let bitmap = decode_bitmap(&bytes(&rows.offsets, &what)?);
         let bitmap = bitmap.map_err(|e| Error::invalid_input(format!("{what} of a job: {e}")))?;
         Ok((FragmentId(rows.fragment), DeletionVector::from_roaring(bitmap)))
     };

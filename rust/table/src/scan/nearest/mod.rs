@@ -27,7 +27,7 @@ use roaring::RoaringBitmap;
 use self::by_index::{AllowedRows, IndexRequest, VectorSearch};
 use self::output::{FoundRow, NearestOutput, TakenRows};
 pub use self::probes::Probes;
-use self::search::Search;
+use self::search::NearestSearch;
 use super::brief::is_brief_search;
 use super::fragment::{open_ahead, opens_ahead};
 use super::matches::matches_with;
@@ -89,7 +89,7 @@ pub(super) struct NearestPlan {
     pub(super) candidates: Arc<ScanPlan>,
     nearest: Nearest,
     k: u64,
-    search: Arc<Search>,
+    search: Arc<NearestSearch>,
     output: NearestOutput,
     window: Window,
     batch_size: usize,
@@ -115,7 +115,7 @@ impl NearestPlan {
         }
         let wanted = options.limit.map(|limit| limit.saturating_add(options.offset.unwrap_or(0)));
         let k = nearest.k.or(wanted).unwrap_or(DEFAULT_K);
-        let search = Search::new(&snapshot, nearest, k, nearest.metric)?;
+        let search = NearestSearch::new(&snapshot, nearest, k, nearest.metric)?;
         let (before, after) = match nearest.prefilter {
             true => (options.filter.clone(), None),
             false => (None, options.filter.as_ref()),
@@ -177,13 +177,13 @@ impl NearestPlan {
     }
 
     /// The search, by the metric of the index if none was given.
-    async fn search(&self) -> Result<Arc<Search>> {
+    async fn search(&self) -> Result<Arc<NearestSearch>> {
         if self.nearest.metric.is_some() || !self.nearest.use_index {
             return Ok(Arc::clone(&self.search));
         }
         match metric_of_index(&self.snapshot, &self.nearest.column).await? {
             None => Ok(Arc::clone(&self.search)),
-            metric => Ok(Arc::new(Search::new(&self.snapshot, &self.nearest, self.k, metric)?)),
+            metric => Ok(Arc::new(NearestSearch::new(&self.snapshot, &self.nearest, self.k, metric)?)),
         }
     }
 
@@ -211,7 +211,7 @@ impl NearestPlan {
     }
 
     /// The index that is searched, and the fragments of the search that it covers.
-    async fn index_of(&self, search: &Search) -> Result<Option<(Arc<VectorSearch>, RoaringBitmap)>> {
+    async fn index_of(&self, search: &NearestSearch) -> Result<Option<(Arc<VectorSearch>, RoaringBitmap)>> {
         // The distance of a list is none of its vectors': which are too near, only all of them tell.
         let is_bounded_list = search.is_list && search.range.lower.is_some();
         if !self.nearest.use_index || is_bounded_list || self.snapshot.manifest.index_section.is_none() {
@@ -247,7 +247,7 @@ impl NearestPlan {
     }
 
     /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
-    fn request(&self, search: &Search, allowed: AllowedRows, is_refined: bool) -> IndexRequest {
+    fn request(&self, search: &NearestSearch, allowed: AllowedRows, is_refined: bool) -> IndexRequest {
         let factor =
             self.nearest.refine_factor.map_or(1, |times| usize::try_from(times).unwrap_or(usize::MAX));
         // An index finds vectors, of which a list has several.
@@ -268,7 +268,7 @@ impl NearestPlan {
     }
 
     /// What an index finds of the rows that it covers; `None` if there is none, or it cannot be read.
-    async fn by_index(&self, search: &Arc<Search>, with_columns: bool) -> Result<Option<Indexed>> {
+    async fn by_index(&self, search: &Arc<NearestSearch>, with_columns: bool) -> Result<Option<Indexed>> {
         let strict = self.candidates.strict_indices;
         let (index, covered) = match self.index_of(search).await {
             Ok(Some(found)) => found,
@@ -291,7 +291,7 @@ impl NearestPlan {
 
     async fn search_index(
         &self,
-        search: &Arc<Search>,
+        search: &Arc<NearestSearch>,
         index: Arc<VectorSearch>,
         covered: RoaringBitmap,
         with_columns: bool,
@@ -367,7 +367,7 @@ impl NearestPlan {
     }
 
     /// The nearest among some rows, by their vectors.
-    async fn compared(&self, search: &Search, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
+    async fn compared(&self, search: &NearestSearch, mut rows: Vec<RowAddress>) -> Result<RecordBatch> {
         rows.sort_unstable();
         rows.dedup();
         search.nearest_of(&self.vectors_of(rows).await?)

@@ -14,7 +14,7 @@ use super::{DISTANCE, Nearest, QUERY_INDEX};
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::json::JsonHandling;
-use crate::scan::plan::{bytes_per_row, reads_together};
+use crate::scan::plan::{input_row_bytes, reads_together};
 use crate::scan::projection::{Input, Output, ValueForm, resolve, visible_schema};
 use crate::scan::system_columns::System;
 use crate::scan::units::to_u64;
@@ -133,7 +133,7 @@ impl NearestOutput {
         let appended = System::appended(taken.with_row_id, taken.with_row_address);
         let (input, of_table) = resolve(snapshot, taken.columns.as_ref(), &appended, None, form)?;
         let schema = schema_of(&of_table, &named)?;
-        let row_bytes = bytes_per_row(snapshot, snapshot.manifest.fragments.ids().next(), &input);
+        let row_bytes = input_row_bytes(snapshot, snapshot.manifest.fragments.ids().next(), &input);
         let columns = named.into_iter().map(|(_, column)| column).collect();
         let Input { fields, .. } = input;
         Ok(Self { columns, taken, fields, row_bytes, blobs: options.blobs, filter, schema })

@@ -23,7 +23,7 @@ use crate::versions::snapshot::Snapshot;
 
 /// The queries of a search, and what they ask for.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct NearestSearch {
     column: String,
     pub(super) field: FieldId,
     pub(super) metric: Metric,
@@ -40,7 +40,7 @@ pub(super) struct Search {
     schema: SchemaRef,
 }
 
-impl Search {
+impl NearestSearch {
     /// Errors: `InvalidInput` for a column that is not there or has no vectors, `k` of 0, and a query that does not fit.
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -186,7 +186,7 @@ impl Search {
     }
 }
 
-impl fmt::Display for Search {
+impl fmt::Display for NearestSearch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by {} of {}", self.k, self.metric, self.column)?;
         if self.is_batch {
