@@ -92,11 +92,17 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one batch; values are copied where they are in several pieces."""
+    """A table as one batch; values are copied where they are in several pieces.
+
+    Raises `InvalidInputError` for more text than an array can hold.
+    """
     if not table.num_columns:
         return pa.record_batch({"": pa.nulls(table.num_rows)}).select([])
     columns = []
     for column in table.columns:
         chunks = column.chunks or [pa.array([], column.type)]
-        columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+        try:
+            columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"{table.num_rows} rows do not fit into one batch: {error}") from error
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)

@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pennon.errors import InvalidTypeError, UnsupportedError
+from pennon._expression import one_batch
+from pennon.errors import InvalidInputError, InvalidTypeError, UnsupportedError
 from pennon.types import ColumnOrdering
 
-__all__ = ["check", "first_rows", "orderings_of", "sort_indices"]
+__all__ = ["check", "combined", "first_rows", "orderings_of", "rows_at", "sort_indices"]
 
+_LONGER = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 # Rows that are looked at together when few are wanted.
 _FEW = 65_536
 
@@ -76,17 +78,43 @@ def sort_indices(keys: Sequence[pa.ChunkedArray], orderings: Sequence[ColumnOrde
 
 
 def combined(table: pa.Table) -> pa.Table:
-    """The table in one piece; batches have dictionaries of their own, which are put together."""
+    """The table in one piece; batches have dictionaries of their own, which are put together.
+
+    Columns of more text or bytes than an array can hold get the type with longer offsets.
+    """
     for at, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type) and any(part.dictionary.null_count for part in column.chunks):
             parts = _by_chunk(column, column.type, _without_null_items)
             table = table.set_column(at, table.schema.field(at), parts)
     try:
-        return table.combine_chunks()
+        table = table.combine_chunks()
     except pa.ArrowException as error:
         raise UnsupportedError(
             f"The rows cannot be put together: {error} Columns of dictionaries can be altered to wider keys."
         ) from error
+    for at, column in enumerate(table.columns):
+        if column.num_chunks > 1 and (longer := _LONGER.get(column.type)):
+            field = table.schema.field(at).with_type(longer)
+            table = table.set_column(at, field, column.cast(longer).combine_chunks())
+    return table
+
+
+def rows_at(table: pa.Table, positions: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of a table from `combined`, in one batch, or several that fit into arrays.
+
+    Raises `InvalidInputError` for a column that has more than an array can hold and no type with longer offsets.
+    """
+    try:
+        taken = table.take(positions)
+        batch = one_batch(taken if taken.schema == schema else taken.cast(schema))
+    except pa.ArrowInvalid as error:
+        if len(positions) < 2 or any(column.num_chunks > 1 for column in table.columns):
+            raise InvalidInputError(f"The rows cannot be put in order: {error}") from error
+        middle = len(positions) // 2
+        yield from rows_at(table, positions[:middle], schema)
+        yield from rows_at(table, positions[middle:], schema)
+    else:
+        yield batch
 
 
 def _without_null_items(part: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -115,7 +143,8 @@ def first_rows(
     rows = 0
 
     def merged() -> pa.Table:
-        table = pa.concat_tables([best, pa.Table.from_batches(waiting, schema)])
+        more = pa.Table.from_batches(waiting, schema)
+        table = pa.concat_tables([best, more if more.schema == best.schema else more.cast(best.schema)])
         found = sort_indices([table[name] for name in names], orderings)
         return combined(table).take(found[:count])
 

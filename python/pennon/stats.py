@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -280,22 +279,5 @@ class LanceStats(ExplainsAbsence):
         >>> [(field.id, field.bytes_on_disk > 0) for field in table.stats.data_stats().fields]
         [(0, True), (1, True)]
         """
-        sizes = dict.fromkeys(sorted(_field_ids(self._native.lance_schema["fields"])), 0)
-        roots: dict[int | None, str] = {None: f"{self._native.absolute_uri}/data"}
-        for base in _native.base_paths(self._native):
-            roots[base["id"]] = f"{base['path']}/data" if base["is_dataset_root"] else base["path"]
-        options = self._native.storage_options
-        for file in (file for fragment in self._native.fragments for file in fragment.parts["files"]):
-            path = f"{roots[file['base_id']].rstrip('/')}/{file['path']}"
-            columns = _native.FileReader(path, None, options).metadata()["columns"]
-            for field, index in zip(file["fields"], file["column_indices"], strict=True):
-                if field in sizes and 0 <= index < len(columns):
-                    pages = columns[index]["pages"]
-                    sizes[field] += sum(size for page in pages for _, size in page["buffers"])
+        sizes = _native.field_sizes(self._native)
         return DataStatistics([FieldStatistics(field, size) for field, size in sizes.items()])
-
-
-def _field_ids(fields: Iterable[_native.SchemaField]) -> Iterator[int]:
-    for field in fields:
-        yield field["id"]
-        yield from _field_ids(field["children"])

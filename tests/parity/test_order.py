@@ -13,7 +13,9 @@ import pennon
 import pyarrow as pa
 import pytest
 from lance.dataset import ColumnOrdering as TheirOrdering
+from pennon._expression import one_batch
 from pennon.dataset import ColumnOrdering, ScannerBuilder
+from support.long import long
 from support.spread import spread
 
 NAN, INF = float("nan"), float("inf")
@@ -213,3 +215,38 @@ def test_bad_input(tmp_path: Path, order: Any, error: type[Exception], message: 
     for limit in (None, 1):
         with pytest.raises(error, match=message):
             table.scanner(order_by=order, limit=limit)
+
+
+def test_rows_that_do_not_fit_into_one_batch() -> None:
+    piece = pa.array(["x" * (1 << 20)])
+    table = pa.table({"s": pa.chunked_array([piece] * 2048)})
+    with pytest.raises(pennon.InvalidInputError, match="2048 rows do not fit into one batch: offset overflow"):
+        one_batch(table)
+
+
+@long
+@pytest.mark.timeout(900)
+def test_more_text_than_an_array_can_hold(tmp_path: Path) -> None:
+    rows = 2200
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("b", pa.binary())])
+
+    def text(row: int) -> str:
+        return f"{row:08d}" + "x" * 1_000_000
+
+    def batches() -> Any:
+        for start in range(0, rows, 100):
+            ids = [row * 7 % rows for row in range(start, start + 100)]
+            yield pa.record_batch([ids, [text(row) for row in ids], [b"%d" % row for row in ids]], schema=schema)
+
+    table = pennon.write_dataset(batches(), tmp_path / "t", schema=schema)
+    for options in ({}, {"limit": rows}, {"batch_size": 100}):
+        row = 0
+        for batch in table.scanner(order_by=["id"], **options).to_batches():
+            assert batch.schema == schema
+            for number, found in zip(batch["id"], batch["s"], strict=True):
+                assert (number.as_py(), found.as_py()) == (row, text(row))
+                row += 1
+        assert row == rows
+    for order in (None, ["id"]):
+        with pytest.raises(pennon.InvalidInputError, match=r"overflow|32-bit offsets"):
+            list(table.scanner(order_by=order, batch_size=rows, strict_batch_size=True).to_batches())

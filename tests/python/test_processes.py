@@ -102,7 +102,7 @@ def test_fork_inherits_the_object(table: pennon.LanceDataset, uri: str) -> None:
         try:
             assert total(table) == 45
             assert scanner.to_table().num_rows == 10
-            with pytest.raises(RuntimeError, match="fork"):
+            with pytest.raises(pennon.UnsupportedError, match="fork"):
                 next(batches)
             table.insert(numbers(1, 10))
             del batches
@@ -180,6 +180,49 @@ def test_ctrl_c(uri: str) -> None:
         assert process.wait(30) == 0
     with pytest.raises(pennon.NotFoundError):
         pennon.dataset(uri)
+
+
+@pytest.mark.parametrize("verb", ["append", "insert", "write_fragments"])
+def test_ctrl_c_while_rows_in_memory_are_written(uri: str, verb: str) -> None:
+    """The writing ends with the call, in the middle of a batch too, and its files are removed."""
+    pennon.write_dataset(numbers(10), uri)
+    script = textwrap.dedent(
+        """
+        import sys, threading, time, pennon, pyarrow as pa
+        from pathlib import Path
+        uri, verb = sys.argv[1:]
+        table, data = pennon.dataset(uri), Path(uri, "data")
+        rows = pa.table({name: range(2_000_000) for name in table.schema.names}).cast(table.schema)
+        verbs = {
+            "append": lambda: pennon.write_dataset(rows, uri, mode="append", max_rows_per_file=100),
+            "insert": lambda: table.insert(rows, max_rows_per_file=100),
+            "write_fragments": lambda: pennon.fragment.write_fragments(rows, uri, max_rows_per_file=100),
+        }
+
+        def watch():
+            while len(list(data.iterdir())) < 20:
+                time.sleep(0.01)
+            print("writing", flush=True)
+
+        threading.Thread(target=watch).start()
+        try:
+            verbs[verb]()
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        deadline = time.monotonic() + 10
+        while len(list(data.iterdir())) > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        print(len(list(data.iterdir())), flush=True)
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", script, uri, verb], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert process.stdout.readline() == "1\n"
+        assert process.wait(30) == 0
+    assert pennon.dataset(uri).version == 1
 
 
 def test_a_relative_path_is_of_where_the_process_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,3 +103,9 @@ def test_blobs_of_rows_that_are_gone(tmp_path: Path) -> None:
             table.take_blobs("b", ids=ids)
         with pytest.raises(pennon.UnsupportedError, match="the first at address 2"):
             table.read_blobs("b", addresses=ids)
+
+
+def test_more_text_than_an_array_can_hold(tmp_path: Path) -> None:
+    table = pennon.write_dataset({"s": ["x" * (1 << 20)]}, tmp_path / "t")
+    with pytest.raises(pennon.InvalidInputError, match="32-bit offsets; read smaller ranges of rows"):
+        table.take([0] * 2048)

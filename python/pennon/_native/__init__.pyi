@@ -18,7 +18,7 @@ from pennon._native._changes import fragments_since as fragments_since
 from pennon._native._changes import history as history
 from pennon._native._changes import restore_rows as restore_rows
 from pennon._native._cleanup import CleanupExplanationParts as CleanupExplanationParts
-from pennon._native._cleanup import CleanupOptions as CleanupOptions
+from pennon._native._cleanup import CleanupRequest as CleanupRequest
 from pennon._native._cleanup import CleanupStatsParts as CleanupStatsParts
 from pennon._native._cleanup import cleanup as cleanup
 from pennon._native._cleanup import explain_cleanup as explain_cleanup
@@ -46,6 +46,7 @@ from pennon._native._evolution import drop_columns as drop_columns
 from pennon._native._evolution import merge_columns as merge_columns
 from pennon._native._evolution import merge_columns_in_fragment as merge_columns_in_fragment
 from pennon._native._evolution import with_columns as with_columns
+from pennon._native._field_sizes import field_sizes as field_sizes
 from pennon._native._file import FileParts as FileParts
 from pennon._native._file import FileReader as FileReader
 from pennon._native._file import FileWriteOptions as FileWriteOptions
@@ -181,6 +182,7 @@ __all__ = [
     "encode_row_ids",
     "explain_cleanup",
     "explain_merge_insert",
+    "field_sizes",
     "fragments_since",
     "history",
     "index_statistics",

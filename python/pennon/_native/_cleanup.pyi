@@ -6,7 +6,7 @@ from typing import TypedDict
 from pennon._native._dataset import Dataset
 from pennon._native._progress import StepCounts
 
-class CleanupOptions(TypedDict):
+class CleanupRequest(TypedDict):
     older_than: timedelta | None
     retain_versions: int | None
     versions: list[int] | None
@@ -40,5 +40,5 @@ class CleanupExplanationParts(TypedDict):
     branches: list[tuple[str, int]]
     warnings: list[str]
 
-def cleanup(dataset: Dataset, options: CleanupOptions, progress: StepCounts | None) -> CleanupStatsParts: ...
-def explain_cleanup(dataset: Dataset, options: CleanupOptions) -> CleanupExplanationParts: ...
+def cleanup(dataset: Dataset, request: CleanupRequest, progress: StepCounts | None) -> CleanupStatsParts: ...
+def explain_cleanup(dataset: Dataset, request: CleanupRequest) -> CleanupExplanationParts: ...

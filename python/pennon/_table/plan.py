@@ -20,11 +20,10 @@ from pennon._expression import (
     counts_columns,
     filtered,
     in_batches_of,
-    one_batch,
     windowed,
     with_schema,
 )
-from pennon._ordering import check, combined, first_rows, sort_indices
+from pennon._ordering import check, combined, first_rows, rows_at, sort_indices
 from pennon._table.row_numbers import row_numbers
 from pennon.errors import InvalidInputError, UnsupportedError
 
@@ -99,7 +98,8 @@ class ScanPlan:
         if self.request["strict_batch_size"]:
             batches = in_batches_of(self._batch_rows, batches)
         for batch in batches:
-            yield with_schema(self._taken(batch) if self.takes else batch, self.schema)
+            for part in self._taken(batch) if self.takes else (batch,):
+                yield with_schema(part, self.schema)
 
     def _windowed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return windowed(batches, self.request["offset"] or 0, self.request["limit"])
@@ -113,22 +113,32 @@ class ScanPlan:
             table = first_rows(batches, schema, keys, self.orderings, offset + limit)
         order = sort_indices([table[key] for key in keys], self.orderings)
         for start in range(offset, len(order), self._batch_rows):
-            yield one_batch(table.take(order[start : start + self._batch_rows]))
+            yield from rows_at(table, order[start : start + self._batch_rows], schema)
 
-    def _taken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         request = self.request
-        return self.table.take(
-            {
-                "by": "address",
-                "rows": row_numbers(batch.column(_ADDRESS)),
-                "columns": request["columns"],
-                "members": "apart",
-                "with_row_id": request["with_row_id"],
-                "with_row_address": request["with_row_address"],
-                "ignore_deletions": False,
-                "missing": "skip",
-            }
-        )
+        try:
+            taken = self.table.take(
+                {
+                    "by": "address",
+                    "rows": row_numbers(batch.column(_ADDRESS)),
+                    "columns": request["columns"],
+                    "members": "apart",
+                    "with_row_id": request["with_row_id"],
+                    "with_row_address": request["with_row_address"],
+                    "ignore_deletions": False,
+                    "missing": "skip",
+                }
+            )
+        except InvalidInputError:
+            # It may be more text than an array can hold.
+            if batch.num_rows < 2 or request["strict_batch_size"]:
+                raise
+            middle = batch.num_rows // 2
+            yield from self._taken(batch.slice(0, middle))
+            yield from self._taken(batch.slice(middle))
+        else:
+            yield taken
 
 
 def planned(

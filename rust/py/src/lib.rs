@@ -6,6 +6,7 @@
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
 //! | `evolution.rs` | columns that are added, changed and dropped | `_evolution.pyi` |
 //! | `blob.rs` | `Blob`: the bytes of a value | `_blob.pyi` |
+//! | `field_sizes.rs` | bytes of fields | `_field_sizes.pyi` |
 //! | `file.rs` | `FileReader`, `FileWriter`: one data file | `_file.pyi` |
 //! | `fragment.rs` | `Fragment`, read-only, and the parts of one, both ways | `_fragment.pyi` |
 //! | `schema.rs` | schemas with field ids, both ways | `_schema.pyi` |
@@ -20,13 +21,17 @@
 //! | `tags.rs` | `Tags` | `_tags.pyi` |
 //! | `write.rs`, `write_request.rs` | `write`, and the options of a write | `_write.pyi` |
 //! | `jobs.rs` | work that many processes share | `_jobs.pyi` |
-//! | `distributed.rs` | fragments committed by hand, rows deleted by address | `_distributed.pyi` |
+//! | `distributed.rs` | fragments that are rewritten and committed by hand | `_distributed.pyi` |
+//! | `found.rs` | deletes and updates of rows that a Python function finds | `_found.pyi` |
 //! | `update.rs` | updates | `_update.pyi` |
 //! | `vector_indices.rs` | indices over vectors | `_vector_indices.pyi` |
 //! | `merge_insert.rs` | merges | `_merge_insert.pyi` |
 //! | `metrics.rs` | counters | `_metrics.pyi` |
+//! | `processors.rs` | the number of threads | `_processors.pyi` |
+//! | `progress.rs` | how far a step is, for a Python function | `_progress.pyi` |
+//! | `session.rs` | `Session`: caches that tables share | `_session.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs`, `commit.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
-//! | `runtime.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
+//! | `runtime.rs`, `caller.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `given.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
@@ -42,6 +47,7 @@ mod dataset;
 mod distributed;
 mod error;
 mod evolution;
+mod field_sizes;
 mod file;
 mod found;
 mod fragment;
@@ -155,6 +161,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::add_values_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::merge_columns_in_fragment, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::process_counters, module)?)?;
+    module.add_function(wrap_pyfunction!(field_sizes::field_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::merge_keys, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::merge_insert, module)?)?;
     module.add_function(wrap_pyfunction!(merge_insert::merge_insert_uncommitted, module)?)?;

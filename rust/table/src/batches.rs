@@ -12,6 +12,16 @@ use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 use pennon_datafile::{unify_dictionaries, with_one_dictionary};
 
+/// The error of putting values together: `InvalidInput` for more bytes than offsets of 32 bits count.
+pub(crate) fn join_error(doing: &str, error: ArrowError) -> Error {
+    match error {
+        ArrowError::OffsetOverflowError(bytes) => Error::invalid_input(format!(
+            "{doing}: {bytes} bytes of strings or binary in one array with 32-bit offsets; read smaller ranges of rows"
+        )),
+        error => Error::internal(format!("{doing}: {error}")),
+    }
+}
+
 /// All rows, in their order.
 ///
 /// Errors: `Unsupported` for more items of dictionaries than a column has keys; what `failed` makes of others.

@@ -66,11 +66,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The crate needs a multi-threaded tokio runtime with time: files are read, decoded and written on its blocking threads,
-//! except for a few rows of local files, which are read on the thread that asks.
-//! It starts none itself and keeps no global state but the registry of `memory://` tables, the turns of commits
-//! ([`runtime`]) the clients of clouds,
-//! which share connections and budgets, and a few manifests.
+//! The crate needs a multi-threaded tokio runtime with time: files are read, decoded and written on its blocking
+//! threads, except for a few rows of local files, which are read on the thread that asks. It starts none itself and
+//! keeps no global state but the registry of `memory://` tables, the turns of commits ([`runtime`]), the clients of
+//! clouds, which share connections and budgets, and a few manifests.
 
 mod batches;
 pub(crate) mod blobs;

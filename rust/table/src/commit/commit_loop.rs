@@ -242,8 +242,7 @@ impl Commit<'_> {
         if let Some(taken) = self.unanswered.filter(|taken| taken.version > found.version) {
             found = locate::probe(&self.store, taken).await?;
         }
-        self.load_newest(found, expected).await?;
-        Ok(found)
+        self.load_newest(found, expected).await
     }
 
     /// The newest name there is, after the one that was found a moment ago. A listing that lags behind takes no version
@@ -256,8 +255,7 @@ impl Commit<'_> {
         if let Some(read) = expected.as_ref().filter(|read| read.version() > found.version) {
             found = locate::probe(&self.store, read.located()).await?;
         }
-        self.load_newest(found, expected).await?;
-        Ok(found)
+        self.load_newest(found, expected).await
     }
 
     /// The newest name there is. From a remote store the version that is expected is read meanwhile.
@@ -279,11 +277,11 @@ impl Commit<'_> {
         }
     }
 
-    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end.
-    /// `expected` may be that one.
+    /// Makes the version with the newest name `self.newest`, or the one before it that was written to its end, and gives
+    /// the newest name. `expected` may be that version.
     ///
     /// Errors: `NotFound` if that is older than the version that was read.
-    async fn load_newest(&mut self, found: Located, expected: Option<Arc<Snapshot>>) -> Result<()> {
+    async fn load_newest(&mut self, found: Located, expected: Option<Arc<Snapshot>>) -> Result<Located> {
         self.expected = expected;
         if let Some(expected) = self.expected.take_if(|expected| expected.located() == found) {
             self.newest = expected;
@@ -302,7 +300,9 @@ impl Commit<'_> {
                 self.newest.version()
             )));
         }
-        Ok(())
+        // The version that was found may have been cleaned up before it was read.
+        let newest = self.newest.located();
+        Ok(if newest.version > found.version { newest } else { found })
     }
 
     /// How the commit ended, if the loop ended in an error.

@@ -30,8 +30,8 @@ impl Dataset {
     /// Errors: `AlreadyExists` and `SchemaMismatch` for columns that are there, `InvalidInput` for names that cannot
     /// be, expressions that do not parse or cannot be computed, values of too many or too few rows, and null columns
     /// that may not be null; `Unsupported` for types that files of the table cannot have, this or `InvalidInput` for
-    /// null structs without members; `Conflict` if others
-    /// changed rows or columns meanwhile. The table is as before then, and the files of the attempt are removed.
+    /// null structs without members; `Conflict` if others changed rows or columns meanwhile. The table is as before
+    /// then, and the files of the attempt are removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_columns(&mut self, new: NewColumns, batch_size: Option<usize>) -> Result<()> {
         let fragments = self.manifest().fragments.decode_all().collect();

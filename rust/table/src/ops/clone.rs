@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
-use pennon_core::manifest::{naming, paths};
+use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::manifest::paths;
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Clone, Operation};
 use pennon_core::{Error, ErrorKind, Result};
@@ -25,7 +26,7 @@ use crate::refs;
 use crate::session::CommitOptions;
 use crate::store::{Durability, StorageOptions, Store};
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{VersionRef, locate};
+use crate::versions::{VersionRef, locate, manifest_path};
 use crate::write::staged;
 
 /// What is copied of a file at a time, in bytes.
@@ -65,7 +66,19 @@ impl Dataset {
             CommitOutcome::Unknown(error) => Err(error.at(format!(
                 "branch {name:?} may have been made. If it cannot be opened, delete it, then create it"
             ))),
-            committed => Ok(self.on(committed.into_result()?)),
+            committed => {
+                let made = self.on(committed.into_result()?);
+                if is_there(&source).await {
+                    return Ok(made);
+                }
+                // A cleanup that did not see the branch removes what it needs.
+                branches.delete(name).await?;
+                let of = source.manifest.branch.as_deref().unwrap_or(refs::MAIN);
+                Err(Error::not_found(format!(
+                    "Version not found error: version {of}:{} does not exist any more",
+                    source.version()
+                )))
+            }
         }
     }
 
@@ -149,6 +162,17 @@ async fn publish(
     });
     let transaction = staged::transaction(source.version(), None, Metadata::new(), operation);
     clone::publish(source, target, transaction, options).await
+}
+
+/// Whether the manifest of a version is still there. A look that failed says nothing.
+async fn is_there(snapshot: &Snapshot) -> bool {
+    let of = |scheme| manifest_path(snapshot.version(), scheme);
+    for path in [snapshot.source().path.clone(), of(NamingScheme::V2), of(NamingScheme::V1)] {
+        if snapshot.store.exists(&path).await.unwrap_or(true) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The tables whose files a version refers to.

@@ -35,6 +35,18 @@ pub enum CommitMode {
     Detached,
 }
 
+impl CommitMode {
+    /// That of a transaction, which may not say which version it read.
+    #[must_use]
+    pub fn of(detached: bool, read_version: Option<Version>) -> Self {
+        match (detached, read_version) {
+            (true, _) => Self::Detached,
+            (false, Some(_)) => Self::Rebase,
+            (false, None) => Self::OnNewest,
+        }
+    }
+}
+
 /// How a transaction that was made elsewhere is committed.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionOptions {
@@ -126,7 +138,19 @@ impl Dataset {
     }
 
     /// Commits a transaction that was made on this version, with its columns that are not committed: as [`Self::commit`].
-    pub async fn commit_on(&self, transaction: Transaction, options: CommitOptions) -> Result<Self> {
+    ///
+    /// Errors: `Unsupported` for another mode than [`CommitMode::Rebase`].
+    pub async fn commit_on(
+        &self,
+        transaction: Transaction,
+        mode: CommitMode,
+        options: CommitOptions,
+    ) -> Result<Self> {
+        if mode != CommitMode::Rebase {
+            return Err(Error::unsupported(
+                "A handle with columns that are not committed takes transactions with a read version, not detached",
+            ));
+        }
         self.check_read_version(&transaction)?;
         let transaction = checked(transaction)?;
         if let Operation::Merge(merge) = &transaction.operation {

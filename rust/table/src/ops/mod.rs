@@ -18,6 +18,7 @@ mod describe;
 mod drop_columns;
 mod drop_table;
 mod evolve;
+mod field_sizes;
 mod field_trail;
 mod history;
 pub mod index;

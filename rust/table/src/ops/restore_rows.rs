@@ -25,10 +25,9 @@ impl Dataset {
     /// once. Another writer who changes the same rows meanwhile leads to another try on the newest version.
     ///
     /// Errors: `NotFound` for ids that do not live in the version, saying how many and the first, and for the version;
-    /// `InvalidInput` for a table without stable row ids, for columns that must not be null and were not there, and for ids
-    /// that only another branch has given out;
-    /// `Unsupported` for columns that had another type, or whose field id a column of another name had that may be
-    /// another one. The table is as before then.
+    /// `InvalidInput` for a table without stable row ids, for columns that must not be null and were not there, and for
+    /// ids that only another branch has given out; `Unsupported` for columns that had another type, or whose field id a
+    /// column of another name had that may be another one. The table is as before then.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore_rows(
         &mut self,

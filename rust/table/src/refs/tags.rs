@@ -85,27 +85,34 @@ impl Tags {
     /// Names a version; without a reference, the one this handle is at.
     ///
     /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a tag that is there,
-    /// `NotFound` for a version or tag that is not, `Unsupported` on a store that overwrites.
+    /// `NotFound` for a version or tag that is not, also if a cleanup removed the version meanwhile, `Unsupported` on a store
+    /// that overwrites.
     pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         check_name(name, "Ref")?;
         check_ascii(name)?;
         let now = utc_now();
-        let tag = self.tag(reference, now, now, Metadata::new()).await?;
+        let (at, tag) = self.tag(reference, now, now, Metadata::new()).await?;
         let (store, session) = (self.store()?, self.snapshot.session());
-        if super::create(&store, session, &path(name), to_json(&tag)?, self.durability).await? {
-            return Ok(());
+        if !super::create(&store, session, &path(name), to_json(&tag)?, self.durability).await? {
+            return Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")));
         }
-        Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")))
+        let Some(gone) = self.gone(&at, &tag).await else { return Ok(()) };
+        store.delete_durably(&path(name), self.durability).await?;
+        Err(gone)
     }
 
     /// Points a tag at another version. Errors as for [`Self::create`], `NotFound` for the tag itself.
     pub async fn update(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
-        let old = Self::read(&*self.store()?, name).await?;
+        let store = self.store()?;
+        let old = Self::read(&store, name).await?;
         let now = utc_now();
         let created =
             old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
-        let tag = self.tag(reference, created, now, old.metadata).await?;
-        self.store()?.put(&path(name), to_json(&tag)?, self.durability).await
+        let (at, tag) = self.tag(reference, created, now, old.metadata.clone()).await?;
+        store.put(&path(name), to_json(&tag)?, self.durability).await?;
+        let Some(gone) = self.gone(&at, &tag).await else { return Ok(()) };
+        store.put(&path(name), to_json(&file(&old))?, self.durability).await?;
+        Err(gone)
     }
 
     /// Removes a tag. Errors: `NotFound`.
@@ -165,16 +172,23 @@ impl Tags {
         created: DateTime<Utc>,
         updated: DateTime<Utc>,
         metadata: Metadata,
-    ) -> Result<TagFile> {
+    ) -> Result<(Arc<Store>, TagFile)> {
         let (store, branch, version) = self.resolve(reference).await?;
-        Ok(TagFile {
+        let tag = TagFile {
             manifest_size: self.manifest_size(&store, branch.as_deref(), version).await?,
             branch,
             version: version.0,
             created_at: Some(DateTimeText::of(created)),
             updated_at: Some(DateTimeText::of(updated)),
             metadata,
-        })
+        };
+        Ok((store, tag))
+    }
+
+    /// The error of a version that is not there any more: a cleanup that did not see the tag may have removed it.
+    async fn gone(&self, store: &Store, tag: &TagFile) -> Option<Error> {
+        let size = self.manifest_size(store, tag.branch.as_deref(), Version(tag.version)).await;
+        size.err().filter(Error::is_not_found)
     }
 
     async fn resolve(&self, reference: Option<VersionRef>) -> Result<(Arc<Store>, Option<String>, Version)> {

@@ -27,6 +27,8 @@ const LOCAL_PREFETCH: u64 = 32 << 20;
 const KEPT_TAIL: usize = 64 * 1024;
 /// The end of every manifest file.
 const FOOTER: u64 = 16;
+/// How often the newest version is found again: each time it was cleaned up before it was read.
+const MAX_LOOKS: u32 = 16;
 
 /// The error of a table or version that is not there.
 pub(crate) fn not_found(store: &Store, path: &str) -> Error {
@@ -227,16 +229,27 @@ pub(crate) struct Newest {
     pub(crate) corruption: Option<String>,
 }
 
-/// Loads the newest version; if its manifest is torn, the one before.
+/// Loads the newest version; if its manifest is torn, the one before. If it was cleaned up since it was found, another one
+/// is the newest by now.
 ///
 /// A crash of the machine leaves empty or cut files in the place of those that were not synced. Nobody was told that
 /// such a version was committed, unless by a writer that does not sync. Everything else that is wrong with a manifest is
 /// an error: going back would hide versions that were acknowledged.
-pub(crate) async fn newest(store: &Arc<Store>, session: &Arc<Session>, found: Located) -> Result<Newest> {
-    let error = match load(store, session, found).await {
-        Ok(snapshot) => return Ok(Newest { snapshot, corruption: None }),
-        Err(error) if is_torn(store, found).await => error,
-        Err(error) => return Err(error),
+pub(crate) async fn newest(store: &Arc<Store>, session: &Arc<Session>, mut found: Located) -> Result<Newest> {
+    let mut looks = 1;
+    let error = loop {
+        match load(store, session, found).await {
+            Ok(snapshot) => return Ok(Newest { snapshot, corruption: None }),
+            Err(error) if error.is_not_found() && looks < MAX_LOOKS => {
+                match locate::find(store, None).await? {
+                    Some(newer) if newer != found => found = newer,
+                    _ => return Err(error),
+                }
+                looks += 1;
+            }
+            Err(error) if is_torn(store, found).await => break error,
+            Err(error) => return Err(error),
+        }
     };
     let older = locate::list(store).await?.into_iter().rev().filter(|at| at.version < found.version);
     for at in older {

@@ -17,7 +17,7 @@ use super::placement::Placement;
 use super::{BatchReader, WriteOptions, WrittenFragments, members};
 use crate::blobs::write::{self as blobs, BlobParams, BlobWriter};
 use crate::json;
-use crate::runtime::{self, cancellation, check};
+use crate::runtime::{self, CancellationToken, cancellation, check};
 use crate::store::{Durability, Sink, Store, Uploads};
 
 /// When a new file starts, and how files are encoded.
@@ -76,7 +76,6 @@ pub(crate) async fn write(
         let failed = |e: ArrowError| Error::invalid_input(format!("Reading the data failed: {e}"));
         let mut writer = FragmentWriter::new(placement, schema.clone(), limits)?;
         for batch in data {
-            check(&token)?;
             let batch = members::with_items(&schema.fields, batch.map_err(failed)?).map_err(failed)?;
             if batch.num_columns() == 0 && batch.num_rows() > 0 {
                 return Err(Error::invalid_input(format!(
@@ -84,9 +83,12 @@ pub(crate) async fn write(
                     batch.num_rows()
                 )));
             }
-            writer.write(&batch)?;
+            writer.write(&batch, &token)?;
         }
-        writer.finish_later(table)
+        writer.complete_all()?;
+        // Nobody would get what is kept of a call that was dropped meanwhile.
+        check(&token)?;
+        Ok(writer.keep(table))
     })
     .await
 }
@@ -179,10 +181,12 @@ impl FragmentWriter {
         })
     }
 
-    /// Writes rows into the current file and as many more as it takes.
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Writes rows into the current file and as many more as it takes; `token` is checked between them.
+    fn write(&mut self, batch: &RecordBatch, token: &CancellationToken) -> Result<()> {
+        check(token)?;
         let mut start = 0;
         while start < batch.num_rows() {
+            check(token)?;
             let rows = match &self.current {
                 Some(current) => current.writer.rows(),
                 None => self.begin(&[]).map(|()| 0)?,
@@ -301,12 +305,17 @@ impl FragmentWriter {
     /// Completes all files; some may be on their way to the store still.
     pub(super) fn finish_later(mut self, schema: Schema) -> Result<WrittenFragments> {
         self.complete_all()?;
+        Ok(self.keep(schema))
+    }
+
+    /// The files, which are complete; what is dropped removes them no more.
+    fn keep(mut self, schema: Schema) -> WrittenFragments {
         self.keep = true;
         self.blobs.drain(..).for_each(BlobWriter::keep);
         let (fragments, uploads) = (std::mem::take(&mut self.written), std::mem::take(&mut self.uploads));
         let rows = fragments.iter().map(|f| f.physical_rows).sum();
         let bytes = fragments.iter().flat_map(|f| &f.files).filter_map(|f| f.size).sum();
-        Ok(WrittenFragments { fragments, schema, rows, bytes, uploads })
+        WrittenFragments { fragments, schema, rows, bytes, uploads }
     }
 
     fn complete_all(&mut self) -> Result<()> {

@@ -212,7 +212,12 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
             runtime::gather(removals.map(FutureExt::boxed).collect()).await?;
         }
         // Otherwise a power cut could bring a manifest back, but not its files.
-        store.sync(&snapshot.source().path, Durability::Full).await?;
+        let own = &snapshot.source().path;
+        match store.sync(own, Durability::Full).await {
+            // Another cleanup removed this version; that has to last as well.
+            Err(error) if error.is_not_found() => store.delete_durably(own, Durability::Full).await?,
+            synced => synced?,
+        }
         inventory::later(snapshot, found.newest, &mut found.plan).await?;
     }
     let files: Vec<Disposition> = found.files.into_iter().map(|file| found.plan.disposition(file)).collect();

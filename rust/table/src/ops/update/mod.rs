@@ -206,7 +206,7 @@ impl Dataset {
             None if self.uncommitted_columns().is_some() => Ok(UpdateMode::RewriteRows),
             None if assigned.iter().any(choose::has_blobs) => Ok(UpdateMode::RewriteRows),
             None => {
-                let bytes = |fields: &[Field]| scan::bytes_per_row(&fragments, fields);
+                let bytes = |fields: &[Field]| scan::stored_row_bytes(&fragments, fields);
                 let cost = Cost {
                     matched: rows.values().map(DeletionVector::len).sum(),
                     rows: fragments.iter().map(|f| f.physical_rows).sum(),

@@ -1,7 +1,8 @@
 //! What is inside data files: every page is decoded, and the files of blobs are looked for.
 //!
 //! A file is taken apart into columns and, page by page, into runs of rows that fit into memory; as many are decoded at a
-//! time as there are cores. Of a file without checksums, what decodes is taken for what was written.
+//! time as there are cores. Of a file without checksums, what decodes is taken for what was written. Files are decoded as
+//! the types that they say; those must be types that can be read as the table's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -17,6 +18,7 @@ use pennon_core::{Error, ErrorKind, FragmentId, Result};
 use pennon_datafile::{ColumnMap, FileReader};
 
 use super::report::{Finding, FindingKind};
+use super::types;
 use crate::blobs::{self, descriptor};
 use crate::runtime::{self, processors};
 use crate::store::Store;
@@ -38,6 +40,7 @@ struct Opened {
     /// Its full path.
     path: String,
     reader: Arc<FileReader>,
+    wrong_types: Vec<Finding>,
 }
 
 /// Some rows of a column.
@@ -87,7 +90,11 @@ pub(super) async fn damage(
     let opened = stream::iter(files).map(|(fragment, file, path)| {
         let snapshot = Arc::clone(snapshot);
         let open = move || match snapshot.file_reader_blocking(&file) {
-            Ok(reader) => Ok(Some(Arc::new(Opened { fragment, file, path, reader }))),
+            Ok(reader) => {
+                let wrong_types = types::differing(&snapshot.manifest.schema, &file, reader.metadata());
+                let wrong_types = wrong_types.map(|found| found.at(&path).of(fragment)).collect();
+                Ok(Some(Arc::new(Opened { fragment, file, path, reader, wrong_types })))
+            }
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         };
@@ -241,6 +248,7 @@ fn decode(part: &ColumnPart) -> Result<Decoded> {
         Finding::new(FindingKind::DamagedFile, message).at(&opened.path).of(opened.fragment)
     };
     if units.first().is_some_and(|unit| unit.start == 0) {
+        decoded.findings.extend_from_slice(&opened.wrong_types);
         for column in with_members(field).iter().filter_map(|field| map.column(field.id)) {
             match opened.reader.statistics(column) {
                 Err(error) if error.kind() == ErrorKind::Corrupt => decoded.findings.push(damaged(&error)),

@@ -5,13 +5,13 @@
 //! | every version of the branch | the manifest decodes; its files are there and have the stated size |
 //! | one version, the newest by default | data file footers, deletion files, row ids and versions, flags, indices |
 //! | every file of all versions, if data is asked for | it is as it was written, if it has checksums or a seal |
-//! | the data of that version, if that is asked for | every page decodes; the files of blobs are there |
+//! | the data of that version, if that is asked for | every page decodes, as the table's types; the files of blobs are there |
 //! | what other versions have besides, if data is asked for | the same of their fragments and data files |
 //! | everything in the table's folders | what no version needs, by cause (`crate::inventory`) |
 //!
 //! `files` lists the files of all versions, for sealing and scrubbing too. `gather`, `blocks` and `data` read, `judge`
-//! decides from values, `others` goes from version to version. Damage is a finding, not an error; an error means that
-//! something could not be looked at.
+//! and `types` decide from values, `others` goes from version to version. Damage is a finding, not an error; an error
+//! means that something could not be looked at.
 
 mod blocks;
 mod data;
@@ -23,6 +23,7 @@ mod pace;
 mod report;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

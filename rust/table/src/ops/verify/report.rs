@@ -26,7 +26,7 @@ pub enum FindingKind {
     WrongSize,
     /// A file is not a data file, or its lineage columns or one of its pages do not decode.
     DamagedFile,
-    /// A data file has another number of rows, or another file version, than the manifest says.
+    /// A data file has another number of rows, another file version, or a column of another type than the manifest says.
     WrongDataFile,
     /// The columns of a fragment do not fit together: fields in two files, columns that a file does not have.
     WrongColumns,
