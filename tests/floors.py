@@ -5,6 +5,8 @@ Verbs of a table (`rust/table/src/ops`) use what they share, and no other verb e
 The package for Spark has one floor, above both: its files form no circle, and use no private name of `pennon`. Nor
 do the files of any other crate form a circle.
 
+Tables of files at the top of `lib.rs` and `mod.rs` name only files that are there; that of `rust/py` names all.
+
 A floor may use itself and the floors below it (`FLOORS` and `PYTHON_FLOORS`, lowest first). Inside a floor the
 files may use each other, but not in a circle. Paths that are written out in Rust (`crate::store::Store` in a body)
 count like `use`; in Python imports in functions, for type checkers and in stubs count like others. Files of tests
@@ -63,6 +65,7 @@ RECURSIVE = [
     ["encodings::codec", "encodings::packed_struct::decode"],
 ]
 PACKAGE = Path(__file__).parents[1] / "python" / "pennon"
+BINDING = RUST / "py" / "src"
 PLUGIN = Path(__file__).parents[1] / "spark-plugin" / "pyspark_pennon"
 # All stubs of the compiled module count as one file, which it is.
 COMPILED = "_native"
@@ -295,6 +298,23 @@ def private_imports(package: Path) -> list[str]:
     return found
 
 
+def stale_tables(source: Path) -> list[str]:
+    """Files that a table at the top of `lib.rs` or `mod.rs` names and that are not there.
+
+    That of `BINDING` names every file, too.
+    """
+    found = []
+    for path in sorted([*source.rglob("lib.rs"), *source.rglob("mod.rs")]):
+        rows = re.findall(r"^//! \|.*", path.read_text(), re.MULTILINE)
+        named = {name for row in rows for name in re.findall(r"`(\w+)\.rs`", row)}
+        there = {file.stem for file in path.parent.glob("*.rs")} - {path.stem}
+        where = path.relative_to(RUST.parent)
+        found += [f"{where}: its table names {name}.rs, which is not there" for name in sorted(named - there)]
+        if source == BINDING:
+            found += [f"{where}: its table lacks {name}.rs" for name in sorted(there - named)]
+    return found
+
+
 def show(graph: dict[str, set[str]], floor_of: dict[str, int], names: list[str], separator: str) -> None:
     counts: dict[tuple[int, int], int] = {}
     for source, targets in graph.items():
@@ -331,6 +351,9 @@ def main() -> int:
         print(f"rust/table/src/ops: {user} does not use {used} any more: BETWEEN_VERBS lists it")
         failed = True
     for source in sorted(RUST.glob("*/src")):
+        stale = stale_tables(source)
+        print(*stale, sep="\n", end="\n" if stale else "")
+        failed = failed or bool(stale)
         if source.parent.name == "table":
             continue
         folder = source.relative_to(RUST.parent)

@@ -145,6 +145,13 @@ def checked_names(name: str, value: Any) -> list[str]:
     return found
 
 
+def checked_numbers(name: str, value: Any) -> list[int]:
+    """A list of whole numbers. Raises `InvalidTypeError` for anything else, and as `checked_number` for each."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidTypeError(f"{name} must be a list of whole numbers, found {_found(value)}")
+    return [checked_number(name, number) for number in value]
+
+
 def checked_number(name: str, value: Any, least: int = 0, most: int = 2**64 - 1) -> int:
     """A whole number. Raises `InvalidTypeError` for anything else, and `PositionError` outside of the bounds."""
     try:

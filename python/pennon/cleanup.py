@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon._options import checked_number
+from pennon._options import checked_duration, checked_number, checked_numbers
 from pennon._render import MOST_ROWS, Grid, listed, panel
-from pennon.errors import InvalidInputError, InvalidTypeError
+from pennon.errors import InvalidInputError
 from pennon.types import AutoCleanupConfig
 
 if TYPE_CHECKING:
@@ -184,10 +184,8 @@ def options(
     delete_rate_limit: int | None,
     versions: list[int] | None,
     delete_concurrency: int | None = None,
-) -> _native.CleanupOptions:
+) -> _native.CleanupRequest:
     """The options in the form of the core: 14 days if no condition is given."""
-    if not isinstance(older_than, timedelta | None):
-        raise InvalidTypeError(f"older_than must be a timedelta, found {older_than!r}")
     limits = {
         "retain_versions": retain_versions,
         "delete_rate_limit": delete_rate_limit,
@@ -199,10 +197,9 @@ def options(
     if older_than is None and retain_versions is None and versions is None:
         older_than = timedelta(days=14)
     return {
-        # A negative age counts as 0.
-        "older_than": None if older_than is None else max(older_than, timedelta(0)),
+        "older_than": None if older_than is None else checked_duration("older_than", older_than),
         "retain_versions": retain_versions,
-        "versions": versions,
+        "versions": None if versions is None else checked_numbers("versions", versions),
         "delete_unverified": delete_unverified,
         "error_if_tagged_old_versions": error_if_tagged_old_versions,
         "delete_rate_limit": delete_rate_limit,

@@ -14,7 +14,7 @@ from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon._fragment_columns import FragmentColumns
 from pennon._fragment_rows import FragmentSession
-from pennon._options import file_version, ignored, refuse, unless
+from pennon._options import checked_text, file_version, ignored, location, refuse, unless
 from pennon._render import Grid, listed, panel
 from pennon._table.scans import given
 from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
@@ -233,7 +233,7 @@ class LanceFragment(FragmentColumns):
         >>> pennon.LanceDataset.commit(table, pennon.LanceOperation.Append([new]), read_version=1).count_rows()
         3
         """
-        file, count = dataset._native.describe_file(filename, None)
+        file, count = dataset._native.describe_file(location(filename, "filename"), None)
         return FragmentMetadata(fragment_id, [DataFile(**file)], count)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
@@ -259,7 +259,8 @@ class LanceFragment(FragmentColumns):
         >>> pennon.LanceDataset.commit(table, operation, read_version=table.version).count_rows()
         2
         """
-        parts = self._dataset._native.delete_in_fragment(self.fragment_id, predicate)
+        sql = checked_text("predicate", predicate)
+        parts = self._dataset._native.delete_in_fragment(self.fragment_id, sql)
         return None if parts is None else FragmentMetadata._of(parts)
 
     def _scan(self, options: ScanOptions) -> LanceScanner:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import located, location, strings
+from pennon._options import located, location
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import Report
+from pennon._table.handles import TableAddress, address_of
 from pennon._text import counted
-from pennon.verification import Finding
+from pennon.verification import Finding, tabulated
 
 if TYPE_CHECKING:
     from pennon._native._repair import ActionParts
@@ -103,12 +104,11 @@ class RepairReport(Report):
         done = "done" if self.applied else "can be done"
         lines = [f"{self.uri}: {counted(len(self.findings), 'finding')}"]
         lines += [f"{done}: {action.message}" for action in self.actions]
-        lines += [f"not repaired: {found.path or ''} {found.message}" for found in self.remaining]
-        return "\n".join(lines)
+        return "\n".join([*lines, *tabulated(self.remaining, self.uri, "not repaired")])
 
 
 def repair(
-    uri: str | PathLike[str],
+    uri: TableAddress,
     *,
     copy: str | PathLike[str] | None = None,
     apply: bool = False,
@@ -138,13 +138,13 @@ def repair(
     Parameters
     ----------
     uri
-        Where the table is.
+        Where the table is, or a dataset.
     copy
         A table with the same files: a copy of the directory. A shallow clone has no files of its own.
     apply
         Whether to do it. By default the table is only looked at.
     storage_options
-        Keys and values for the object store of both.
+        Keys and values for the object store of both, in addition to those of a dataset.
     progress
         A function that hears of fragments and rows that were verified. Otherwise as in [jobs.run][pennon.jobs.run].
 
@@ -165,10 +165,13 @@ def repair(
     >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://repair", mode="overwrite")
     >>> print(pennon.repair("memory://repair"))
     memory://repair: nothing is wrong
+    >>> pennon.repair(table).ok
+    True
     """
-    of = None if copy is None else fspath(copy)
-    with located(location(uri)), Reporter("repair", progress) as report:
-        parts = _native.repair_table(location(uri), strings(storage_options), of, apply, report.counts)
+    of = None if copy is None else location(copy, "copy")
+    address, options = address_of(uri, storage_options)
+    with located(address), Reporter("repair", progress) as report:
+        parts = _native.repair_table(address, options, of, apply, report.counts)
         return RepairReport(
             parts["uri"],
             apply,

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import located, location, strings
+from pennon._options import checked_number, located
 from pennon._progress import Progress, ProgressLike, Reporter
 from pennon._render import Report
+from pennon._table.handles import TableAddress, address_of
 from pennon._text import counted, in_bytes
 from pennon.errors import CorruptError, InvalidInputError, StoreError
-from pennon.verification import Finding
+from pennon.verification import Finding, tabulated
 
 if TYPE_CHECKING:
     from pennon._native import ScrubbedParts
@@ -92,10 +93,7 @@ class ScrubReport(Report):
     def __str__(self) -> str:
         result = "nothing is wrong" if self.ok else counted(len(self.findings), "finding")
         lines = [f"{self.uri}: {counted(self.files, 'file')}, {in_bytes(self.size_bytes)}: {result}"]
-        for found in self.findings:
-            path = "" if found.path is None else f"{found.path.removeprefix(self.uri + '/')}: "
-            fragment = "" if found.fragment is None else f"fragment {found.fragment}: "
-            lines.append(f"{found.kind}: {path}{fragment}{found.message}")
+        lines += tabulated(self.findings, self.uri)
         if self.resumed:
             lines.append(f"note: {counted(self.resumed, 'file')} looked at before")
         if self.gone:
@@ -106,7 +104,7 @@ class ScrubReport(Report):
 
 
 def scrub(
-    uri: str | PathLike[str],
+    uri: TableAddress,
     *,
     bytes_per_second: int | None = None,
     state: str | PathLike[str] | None = None,
@@ -121,7 +119,7 @@ def scrub(
     Parameters
     ----------
     uri
-        Where the table is. A branch is scrubbed by its own URI, below `tree/`.
+        Where the table is, or a dataset. A branch is scrubbed by its own URI, below `tree/`.
     bytes_per_second
         The most bytes to read in a second, on average; as many as can be had by default.
     state
@@ -129,7 +127,7 @@ def scrub(
         interrupted goes on there when it is called with the same file; after a complete pass the next call begins a
         new one.
     storage_options
-        Keys and values for the object store.
+        Keys and values for the object store, in addition to those of a dataset.
     progress
         A function that hears of files that were looked at; what it raises ends the scrub. Otherwise as in
         [jobs.run][pennon.jobs.run].
@@ -150,13 +148,14 @@ def scrub(
     --------
     >>> import pennon
     >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://scrub", mode="overwrite")
-    >>> pennon.scrub("memory://scrub").ok
-    True
+    >>> pennon.scrub("memory://scrub").ok, pennon.scrub(table).files
+    (True, 3)
     """
-    if bytes_per_second is not None and bytes_per_second < 1:
-        raise InvalidInputError(f"bytes_per_second is {bytes_per_second}, expected 1 or more")
-    with located(location(uri)), Reporter("scrub", progress) as report:
-        files = _native.Scrub(location(uri), strings(storage_options))
+    if bytes_per_second is not None:
+        bytes_per_second = checked_number("bytes_per_second", bytes_per_second, 1)
+    address, options = address_of(uri, storage_options)
+    with located(address), Reporter("scrub", progress) as report:
+        files = _native.Scrub(address, options)
         resumed = size_bytes = 0
         with _State.opened(state, files.uri) as kept:
             for at, path in enumerate(files.paths):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike
 
 from pennon import _native
-from pennon._options import located, location, strings
+from pennon._options import located
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import Report
+from pennon._table.handles import TableAddress, address_of
 from pennon._text import counted, in_bytes
-from pennon.verification import Finding
+from pennon.verification import Finding, tabulated
 
 __all__ = ["SealReport", "seal"]
 
@@ -66,12 +66,11 @@ class SealReport(Report):
         if self.elsewhere:
             parts.append(f"{self.elsewhere} below other base paths")
         lines = [f"{self.uri}: {', '.join(parts)}"]
-        lines += [f"not sealed: {found.path or self.uri}: {found.message}" for found in self.findings]
-        return "\n".join(lines)
+        return "\n".join([*lines, *tabulated(self.findings, self.uri, "not sealed")])
 
 
 def seal(
-    uri: str | PathLike[str],
+    uri: TableAddress,
     *,
     storage_options: dict[str, str] | None = None,
     progress: ProgressLike = None,
@@ -88,9 +87,9 @@ def seal(
     Parameters
     ----------
     uri
-        Where the table is. A branch is sealed by its own URI, below `tree/`.
+        Where the table is, or a dataset. A branch is sealed by its own URI, below `tree/`.
     storage_options
-        Keys and values for the object store.
+        Keys and values for the object store, in addition to those of a dataset.
     progress
         A function that hears of files that were sealed; what it raises ends the call, and seals that were written
         stay. Otherwise as in [jobs.run][pennon.jobs.run].
@@ -108,11 +107,14 @@ def seal(
     >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://seal", mode="overwrite")
     >>> print(pennon.seal("memory://seal"))
     memory://seal: 0 files sealed (0 B), 0 sealed before, 3 with checksums
+    >>> pennon.seal(table).with_checksums
+    3
     """
-    with located(location(uri)), Reporter("seal", progress) as report:
-        parts = _native.seal_table(location(uri), strings(storage_options), report.counts)
+    address, options = address_of(uri, storage_options)
+    with located(address), Reporter("seal", progress) as report:
+        parts = _native.seal_table(address, options, report.counts)
         return SealReport(
-            location(uri),
+            address,
             sealed=parts["sealed"],
             size_bytes=parts["size_bytes"],
             sealed_before=parts["sealed_before"],

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import TYPE_CHECKING
 
 from pennon import _native
-from pennon._options import located, location, strings
+from pennon._options import located
 from pennon._progress import ProgressLike, Reporter
 from pennon._render import Report
+from pennon._table.handles import TableAddress, address_of, handle_of
 from pennon._text import aligned, counted, in_bytes
+from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon._native._verify import FindingParts, ReportParts
@@ -88,6 +89,16 @@ class Finding:
         """That of the core; from JSON, which has lists for tuples, as well."""
         pages = tuple(DamagedPage(page["column"], page["page"], _bounds(page["rows"])) for page in parts["pages"])
         return cls(**{**parts, "bytes": _bounds(parts["bytes"]), "pages": pages})  # type: ignore[arg-type]
+
+
+def tabulated(findings: Sequence[Finding], uri: str, head: str = "finding") -> list[str]:
+    """The lines of a table of findings, after an empty one; none if nothing is wrong."""
+    rows = [(head, "version", "fragment", "what")]
+    for found in findings:
+        file = "" if found.path is None else f"{found.path.removeprefix(f'{uri}/')}: "
+        version, fragment = ("" if number is None else str(number) for number in (found.version, found.fragment))
+        rows.append((found.kind, version, fragment, file + found.message))
+    return ["", *aligned(rows, right=(1, 2))] if findings else []
 
 
 @dataclass(frozen=True)
@@ -180,14 +191,7 @@ class VerifyReport(Report):
             )
         )
         lines = [f"{self.uri}: {checked}: {result}"]
-        if self.findings:
-            rows = [("finding", "version", "fragment", "what")]
-            for found in self.findings:
-                file = "" if found.path is None else f"{found.path.removeprefix(self.uri + '/')}: "
-                fragment = "" if found.fragment is None else str(found.fragment)
-                version = "" if found.version is None else str(found.version)
-                rows.append((found.kind, version, fragment, file + found.message))
-            lines += ["", *aligned(rows, right=(1, 2))]
+        lines += tabulated(self.findings, self.uri)
         if self.leftovers:
             rows = [("not needed", "why", "files", "bytes")]
             rows += [
@@ -198,7 +202,7 @@ class VerifyReport(Report):
 
 
 def verify(
-    uri: str | PathLike[str],
+    uri: TableAddress,
     version: int | None = None,
     *,
     storage_options: dict[str, str] | None = None,
@@ -215,17 +219,18 @@ def verify(
     Parameters
     ----------
     uri
-        Where the table is. A branch is verified by its own URI, below `tree/`: the report has a note if there are
-        any.
+        Where the table is, or a dataset, of which its version is checked down to its rows. A branch is verified by
+        its own URI, below `tree/`: the report has a note if there are any.
     version
         The version to check down to its rows, by default the newest that can be read.
     storage_options
-        Keys and values for the object store.
+        Keys and values for the object store, in addition to those of a dataset.
     data
         Whether to compare the files of all versions with their checksums, to check fragments of all versions as
         those of that one, to decode their data, and to check that the bytes of its blobs exist: the whole table is
         read. Bytes that were changed, and pages that do not decode, are `damaged_file` findings that name columns
-        and pages. Of files without checksums, which other writers make, bytes that decode are considered sound.
+        and pages; a column of another type than its field has is a `wrong_data_file` finding. Of files without
+        checksums, which other writers make, bytes that decode are considered sound.
     progress
         A function that hears of fragments and rows that were looked at; what it raises ends the verification.
         Otherwise as in [jobs.run][pennon.jobs.run].
@@ -238,6 +243,8 @@ def verify(
         None of its versions can be read.
     pennon.UnsupportedError
         The table uses a feature that this release cannot read.
+    pennon.InvalidInputError
+        A version was given for a dataset, which has one.
 
     Examples
     --------
@@ -245,7 +252,14 @@ def verify(
     >>> table = pennon.write_dataset({"a": [1, 2]}, "memory://verify", mode="overwrite")
     >>> print(pennon.verify("memory://verify"))
     memory://verify: version 1, 1 fragment, 2 files, 1 version read: nothing is wrong
+    >>> pennon.verify(table).ok
+    True
     """
-    with located(location(uri), version), Reporter("verify", progress) as report:
-        options = strings(storage_options)
-        return VerifyReport._of(_native.verify_table(location(uri), version, options, data, report.counts))
+    address, options = address_of(uri, storage_options)
+    handle = handle_of(uri)
+    if handle is not None:
+        if version is not None:
+            raise InvalidInputError("A version was given for a dataset, which has one: check it out, or give a URI")
+        version = handle.version
+    with located(address, version), Reporter("verify", progress) as report:
+        return VerifyReport._of(_native.verify_table(address, version, options, data, report.counts))

@@ -277,7 +277,8 @@ class AdministrationMethods(TableHandle):
         """Remove versions that were replaced long ago, and the files that only they refer to.
 
         A version counts as Delta counts it, from the time when the next one replaced it: whatever was the newest
-        version at some time in the last `retentionHours` can still be read. The newest version, tagged versions,
+        version at some time in the last `retentionHours` can still be read. (`cleanup_old_versions` of `pennon`
+        counts from when a version was made, and keeps 14 days by default.) The newest version, tagged versions,
         start versions of branches and what clones refer to are kept. Files that no version refers to are removed
         once they are seven days old, whatever the retention: younger ones may belong to a write in flight.
 

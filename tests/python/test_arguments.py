@@ -80,6 +80,33 @@ TYPES: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "create_scalar_index": (lambda t: t.create_scalar_index(5, "BTREE"), "column must be text, found int 5"),
     "older_than": (lambda t: t.cleanup_old_versions(5), "older_than must be a timedelta, found 5"),
+    "cleanup versions": (
+        lambda t: t.cleanup_old_versions(versions="1"),
+        "versions must be a list of whole numbers, found str '1'",
+    ),
+    "a version of a cleanup": (lambda t: t.cleanup_old_versions(versions=["x"]), f"versions {WHOLE} str 'x'"),
+    "delete_unverified": (
+        lambda t: t.explain_cleanup_old_versions(delete_unverified="x"),
+        "delete_unverified: 'str' object is not an instance of 'bool'",
+    ),
+    "max_page_bytes": (
+        lambda t: LanceFileWriter(t.uri + "-file", DATA.schema, max_page_bytes="x"),
+        "max_page_bytes: 'str' object",
+    ),
+    "fragment.delete": (lambda t: t.get_fragments()[0].delete(1), "predicate must be text, found int 1"),
+    "create_from_file": (
+        lambda t: pennon.LanceFragment.create_from_file(1, t, 0),
+        "filename must be text or a path, found int 1",
+    ),
+    "an operation": (
+        lambda t: pennon.LanceDataset.commit(t, pennon.Transaction(1, 5)),
+        "operation: int is not a `LanceOperation`",
+    ),
+    "copy": (lambda t: pennon.repair(t.uri, copy=1), "copy must be text or a path, found int 1"),
+    "bytes_per_second": (
+        lambda t: pennon.scrub(t.uri, bytes_per_second="1M"),
+        f"bytes_per_second {WHOLE} str '1M'",
+    ),
     "delete retry_timeout": (lambda t: t.delete("i = 0", retry_timeout=5), f"retry_timeout {DURATION} 5"),
     "update retry_timeout": (lambda t: t.update({"i": "i"}, retry_timeout=5), f"retry_timeout {DURATION} 5"),
     "restore_rows timeout": (
@@ -123,6 +150,9 @@ VALUES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tags.create": (lambda t: t.tags.create("a", -1), f"reference {NEGATIVE}"),
     "tags.update": (lambda t: t.tags.update("a", -1), f"reference {NEGATIVE}"),
     "create_branch": (lambda t: t.create_branch("a", -1), f"reference {NEGATIVE}"),
+    "cleanup": (lambda t: t.cleanup_old_versions(-SECOND), f"older_than {SHORT}"),
+    "explain_cleanup": (lambda t: t.explain_cleanup_old_versions(-SECOND), f"older_than {SHORT}"),
+    "cleanup versions": (lambda t: t.cleanup_old_versions(versions=[-1]), f"versions {NEGATIVE}"),
     "batch_size": (lambda t: t.to_batches(batch_size=0), "batch_size must be between 1 and 4294967295, got 0"),
     "delete retry_timeout": (lambda t: t.delete("i = 0", retry_timeout=-SECOND), f"retry_timeout {SHORT}"),
     "update retry_timeout": (lambda t: t.update({"i": "i"}, retry_timeout=-SECOND), f"retry_timeout {SHORT}"),

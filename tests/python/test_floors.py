@@ -112,3 +112,17 @@ def test_signatures_of_scans() -> None:
     other = text.replace("io_buffer_size: int | None = None,", "io_buffer_size: str | None = None,", 1)
     assert other != text
     assert scan_signatures.rewritten(other, owner, methods) == text
+
+
+def test_tables_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floors, "RUST", tmp_path / "rust")
+    source = tmp_path / "rust" / "py" / "src"
+    source.mkdir(parents=True)
+    lines = ("//! | file | what |", "//! | `scan.rs`, `gone.rs` | `other.rs` |", "//! `text.rs`")
+    source.joinpath("lib.rs").write_text("\n".join(lines))
+    for name in ("scan", "other", "new"):
+        source.joinpath(f"{name}.rs").touch()
+    gone = "rust/py/src/lib.rs: its table names gone.rs, which is not there"
+    assert floors.stale_tables(source) == [gone]
+    monkeypatch.setattr(floors, "BINDING", source)
+    assert floors.stale_tables(source) == [gone, "rust/py/src/lib.rs: its table lacks new.rs"]

@@ -155,6 +155,28 @@ def test_a_scan_is_divided_where_its_filter_can_match(
         assert max(counts) <= 2 * sum(counts) / tasks
 
 
+def test_words_of_time_are_no_functions(tmp_path: Path) -> None:
+    """Only a filter that is another one later is left to the tasks."""
+
+    def rows(first: int) -> pa.Table:
+        ids = pa.array(range(first, first + 20_000), pa.int64())
+        return pa.table({"known": ids, "snow_depth": ids, "day": ["today"] * 20_000})
+
+    table = pennon.write_dataset(rows(0), str(tmp_path / "table"))
+    table.insert(rows(20_000))
+
+    def fragments(predicate: str) -> set[int]:
+        plan = jobs.plan_scan(table, filter=predicate, tasks=4)
+        return {fragment for task in plan.tasks for fragment, _ in task.slices}
+
+    assert fragments("known = 1") == {0}
+    assert fragments("snow_depth > 30000") == {1}
+    assert fragments("known = 30000 AND day = 'today'") == {1}
+    assert fragments("known < 50 AND day <> 'now() or current_date'") == {0}
+    for time in ("now()", "NOW()", "current_timestamp", "CURRENT_TIMESTAMP()", "today()", "current_date"):
+        assert fragments(f"known = 1 AND {time} > timestamp '2020-01-01'") == {0, 1}, time
+
+
 def test_scan(table: pennon.LanceDataset) -> None:
     plan = jobs.plan_scan(table, columns=["id"], filter="id != 4", tasks=4, with_row_id=True)
     version = table.version
@@ -344,6 +366,11 @@ def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> 
         JobPlan.from_json(plan.json().replace('"pennon_job":1', '"pennon_job":9'))
     with pytest.raises(pennon.InvalidInputError, match="at least one task"):
         jobs.plan_delete(table, "true", tasks=0)
+    for tasks in (2**20 + 1, 2**40, 2**64 - 1):
+        with pytest.raises(pennon.InvalidInputError, match=f"at most 1048576 tasks: found {tasks}"):
+            jobs.plan_append(table, tasks=tasks)
+        with pytest.raises(pennon.InvalidInputError, match=f"at most 1048576 tasks: found {tasks}"):
+            jobs.plan_overwrite(table.uri, SCHEMA, tasks=tasks)
     with pytest.raises(pennon.InvalidInputError, match="not by both"):
         jobs.plan_delete(table, "true", tasks=1, bytes_per_task=1)
     with pytest.raises(pennon.InvalidInputError, match="not by both"):

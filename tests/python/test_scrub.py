@@ -101,7 +101,7 @@ def test_a_file_that_is_missing(uri: str) -> None:
 
 
 def test_bad_input(uri: str, tmp_path: Path) -> None:
-    with pytest.raises(pennon.InvalidInputError, match="bytes_per_second is 0, expected 1 or more"):
+    with pytest.raises(pennon.InvalidInputError, match=r"bytes_per_second must be between 1 and .*, got 0"):
         pennon.scrub(uri, bytes_per_second=0)
     state = tmp_path / "state.json"
     state.write_text("[]")

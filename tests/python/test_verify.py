@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pennon
 import pyarrow as pa
@@ -199,6 +200,70 @@ def test_the_command(table: pennon.LanceDataset, tmp_path: Path, capsys: pytest.
     for version in (1, 2, 3):
         manifest(Path(table.uri), version).write_bytes(b"")
     assert run(table.uri)[0] == 3
+
+
+def test_a_finding_is_printed_alike(table: pennon.LanceDataset) -> None:
+    path = data_file(Path(table.uri), 1)
+    path.unlink()
+    reports = {
+        "finding": pennon.verify(table.uri),
+        "not sealed": pennon.seal(table.uri),
+        "finding of a scrub": pennon.scrub(table.uri),
+        "not repaired": pennon.repair(table.uri, apply=True),
+    }
+    for head, report in reports.items():
+        lines = str(report).splitlines()
+        (first,) = (at for at, line in enumerate(lines) if line.endswith("version  fragment  what"))
+        assert lines[first].startswith(head.removesuffix(" of a scrub"))
+        assert lines[first + 1].split()[0] == "missing_file"
+        assert lines[first + 1].endswith(f"data/{path.name}: the file is not there")
+
+
+@pytest.mark.parametrize("tool", [pennon.verify, pennon.seal, pennon.scrub, pennon.repair])
+def test_of_a_dataset(
+    table: pennon.LanceDataset, tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = pennon.dataset(table.uri, storage_options={"timeout": "60s"})
+    assert tool(handle) == tool(table.uri)
+    monkeypatch.chdir(Path(table.uri).parent)
+    relative = pennon.dataset(Path(table.uri).name)
+    monkeypatch.chdir(tmp_path.root)
+    assert tool(relative) == tool(table.uri)
+    with pytest.raises(pennon.InvalidInputError, match="no_such_option"):
+        tool(handle, storage_options={"no_such_option": "1"})
+
+
+def test_the_version_of_a_dataset(table: pennon.LanceDataset) -> None:
+    first = table.checkout_version(1)
+    assert pennon.verify(first) == pennon.verify(table.uri, 1) == first.verify()
+    with pytest.raises(pennon.InvalidInputError, match="A version was given for a dataset"):
+        pennon.verify(first, 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [
+        (pa.array(["q", "r"]), "string"),
+        (pa.array([1.5, 2.5]), "double"),
+        (pa.array([1, 2], pa.int32()), "int32"),
+        (pa.array([1, 2], pa.timestamp("us")), "timestamp:us:-"),
+    ],
+)
+def test_columns_of_another_type(uri: str, tmp_path: Path, column: pa.Array, named: str) -> None:
+    """A worker wrote its files with another schema than that of the table: some can be read, as other values."""
+    pennon.write_dataset({"a": range(10)}, uri)
+    elsewhere = tmp_path / "elsewhere"
+    fragments = pennon.fragment.write_fragments(pa.table({"x": column}), elsewhere, mode="create")
+    (path,) = (elsewhere / "data").iterdir()
+    path.rename(Path(uri, "data", path.name))
+    pennon.LanceDataset.commit(uri, pennon.LanceOperation.Append(fragments), read_version=1)
+    assert pennon.verify(uri).ok
+    for report in (pennon.verify(uri, data=True), pennon.verify(uri, 1, data=True)):
+        (finding,) = report.findings
+        assert (finding.kind, finding.version, finding.fragment) == ("wrong_data_file", 2, 1)
+        assert finding.message == f"the column of field `a` (id 0) is of type {named}, the manifest says int64"
+        assert Path(str(finding.path)).name == path.name
+    assert main(["verify", "--data", uri]) == 1
 
 
 def test_two_naming_schemes(uri: str) -> None:

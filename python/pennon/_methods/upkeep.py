@@ -106,6 +106,9 @@ class UpkeepMethods(TableMethods):
         branch or of a clone made by Pennon refers to. Manifests are removed before files: an interrupted cleanup
         leaves orphans, and never a version without its files.
 
+        The age of a version counts from when it was made. `LanceTable.vacuum` of the package for Spark counts from
+        when the next version replaced it, and keeps seven days by default.
+
         Parameters
         ----------
         older_than
@@ -130,7 +133,7 @@ class UpkeepMethods(TableMethods):
         Raises
         ------
         pennon.InvalidInputError
-            A limit is 0, or a tagged version meets the conditions.
+            A limit is 0, the age is negative, or a tagged version meets the conditions.
         pennon.CorruptError
             A version cannot be read, so the files it refers to are unknown. Nothing was removed.
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, TypeAlias
 
 from pennon import _native
+from pennon._options import location, strings
+from pennon._protocols import Handle
+
+TableAddress: TypeAlias = Handle | str | PathLike[str]
+"""A path or URI, or a dataset, which is at one."""
 
 
 def handle_of(table: Any) -> _native.Dataset | None:
     """The native handle of a dataset; `None` for a path or URI."""
     native = getattr(table, "_native", None)
     return native if isinstance(native, _native.Dataset) else None
+
+
+def address_of(table: TableAddress, storage_options: Mapping[str, str] | None) -> tuple[str, dict[str, str]]:
+    """Where a table is, and the storage options: those of a dataset, and those given."""
+    native = handle_of(table)
+    if native is None:
+        return location(table), strings(storage_options)  # type: ignore[arg-type]
+    return native.absolute_uri, {**native.storage_options, **strings(storage_options)}
 
 
 class OpenedWhenUsed:

@@ -18,7 +18,7 @@ from pennon.verification import verify
 @click.option(
     "--version", type=click.IntRange(0, 2**64 - 1), metavar="N", help="Check this version down to its rows."
 )
-@click.option("--data", is_flag=True, help="Decode all data of that version as well.")
+@click.option("--data", is_flag=True, help="Read the files of all versions as well.")
 @output_options("table", "json")
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 def command(table: Address, output: Output, data: bool, as_json: bool) -> int:

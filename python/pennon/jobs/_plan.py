@@ -13,7 +13,7 @@ from pennon._render import Grid, listed, panel
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError, InvalidTypeError
 from pennon.jobs._connection import Connection, pinned
-from pennon.jobs._task import ChangeFunction, ColumnFunction, Task, TaskResult
+from pennon.jobs._task import ChangeFunction, ColumnFunction, PlannedWork, Task, TaskResult
 from pennon.merge_insert import execute_result
 from pennon.verification import VerifyReport
 
@@ -56,7 +56,7 @@ class JobReport:
         return panel("JobReport", {"rows": self.rows, "dataset": self.dataset})
 
 
-class JobPlan:
+class JobPlan(PlannedWork[_native.JobPlan]):
     """A job that is divided into tasks. It can be pickled, and turned into JSON by `json`.
 
     Examples
@@ -69,66 +69,7 @@ class JobPlan:
     ('delete', 1, 1)
     """
 
-    __slots__ = ("_connection", "_function", "_native")
-
-    def __init__(
-        self,
-        native: _native.JobPlan,
-        connection: Connection,
-        function: ColumnFunction | ChangeFunction | None = None,
-    ) -> None:
-        self._native = native
-        self._connection = connection
-        self._function = function
-
-    @property
-    def kind(self) -> str:
-        """What is done.
-
-        `scan`, `append`, `overwrite`, `delete`, `update`, `merge`, `change_rows`, `add_columns`, `update_columns`,
-        `verify` or `compact`.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> from pennon import jobs
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-kind", mode="overwrite")
-        >>> plan = jobs.plan_delete(table, "a > 1")
-        >>> plan.kind, jobs.plan_compaction(table).kind
-        ('delete', 'compact')
-        """
-        return self._native.work
-
-    @property
-    def uri(self) -> str:
-        """The URI of the table.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> from pennon import jobs
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-uri", mode="overwrite")
-        >>> plan = jobs.plan_delete(table, "a > 1")
-        >>> plan.uri
-        'memory://plan-uri'
-        """
-        return self._native.uri
-
-    @property
-    def version(self) -> int:
-        """The version that is pinned; 0 for a job that makes a table.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> from pennon import jobs
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://plan-version", mode="overwrite")
-        >>> plan = jobs.plan_delete(table, "a > 1")
-        >>> table.insert({"a": [4]})
-        >>> plan.version, jobs.plan_delete(table, "a > 1").version
-        (1, 2)
-        """
-        return self._native.version
+    __slots__ = ()
 
     @property
     def uuid(self) -> str:

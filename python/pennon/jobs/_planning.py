@@ -116,7 +116,8 @@ def plan_append(
         A dataset, or a URI. Rows must fit the columns of this version, to which those of
         [with_new_columns][pennon.LanceDataset.with_new_columns] belong.
     tasks
-        Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
+        Number of tasks, at most 1,048,576; by default as many as there will be, see
+        [JobPlan.task][pennon.jobs.JobPlan.task].
     storage_options, durability, compatible_with
         As in [write_dataset][pennon.write_dataset]; the first two are by default those of the dataset.
 
@@ -161,7 +162,8 @@ def plan_overwrite(
     mode
         `create` if there must be no table yet.
     tasks
-        Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
+        Number of tasks, at most 1,048,576; by default as many as there will be, see
+        [JobPlan.task][pennon.jobs.JobPlan.task].
     storage_options, durability, enable_stable_row_ids, enable_v2_manifest_paths, data_storage_version,
     compatible_with
         As in [write_dataset][pennon.write_dataset]. Files of a table that exists keep their version by default.
@@ -278,7 +280,8 @@ def plan_merge(
     schema
         The columns of the source.
     tasks
-        Number of tasks; by default as many as there will be, see [JobPlan.task][pennon.jobs.JobPlan.task].
+        Number of tasks, at most 1,048,576; by default as many as there will be, see
+        [JobPlan.task][pennon.jobs.JobPlan.task].
         Required if rows that only the table has are deleted.
     storage_options, durability
         As in [write_dataset][pennon.write_dataset]; by default those of the dataset.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pennon import _native
 from pennon._exact_casts import check_casts, checked
@@ -32,6 +32,8 @@ FILE_OPTIONS = (
     "allow_external_blob_outside_bases",
     "blob_pack_file_size_threshold",
 )
+
+NativeT = TypeVar("NativeT", bound="_native.JobPlan | _native.JobTask")
 
 
 class TaskResult:
@@ -205,24 +207,14 @@ class ChangeFunction:
             )
 
 
-class Task:
-    """A part of a job. It can be pickled, and turned into JSON by `json`.
-
-    Examples
-    --------
-    >>> import pennon
-    >>> from pennon import jobs
-    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task", mode="overwrite")
-    >>> (task,) = jobs.plan_scan(table).tasks
-    >>> task.to_reader().read_all()["a"].to_pylist()
-    [1, 2, 3]
-    """
+class PlannedWork(Generic[NativeT]):
+    """A job, or a part of one."""
 
     __slots__ = ("_connection", "_function", "_native")
 
     def __init__(
         self,
-        native: _native.JobTask,
+        native: NativeT,
         connection: Connection,
         function: ColumnFunction | ChangeFunction | None = None,
     ) -> None:
@@ -241,9 +233,9 @@ class Task:
         --------
         >>> import pennon
         >>> from pennon import jobs
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-kind", mode="overwrite")
-        >>> jobs.plan_scan(table).task(0).kind, jobs.plan_append(table).task(0).kind
-        ('scan', 'append')
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://work-kind", mode="overwrite")
+        >>> jobs.plan_compaction(table).kind, jobs.plan_append(table).task(0).kind
+        ('compact', 'append')
         """
         return self._native.work
 
@@ -255,27 +247,44 @@ class Task:
         --------
         >>> import pennon
         >>> from pennon import jobs
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-uri", mode="overwrite")
-        >>> jobs.plan_scan(table).task(0).uri
-        'memory://task-uri'
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://work-uri", mode="overwrite")
+        >>> plan = jobs.plan_scan(table)
+        >>> plan.uri, plan.task(0).uri
+        ('memory://work-uri', 'memory://work-uri')
         """
         return self._native.uri
 
     @property
     def version(self) -> int:
-        """The version that the task reads; 0 for a job that makes a table.
+        """The version that is pinned, which tasks read; 0 for a job that makes a table.
 
         Examples
         --------
         >>> import pennon
         >>> from pennon import jobs
-        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task-version", mode="overwrite")
-        >>> (task,) = jobs.plan_update(table, {"a": "a + 1"}, where="a > 1").tasks
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://work-version", mode="overwrite")
+        >>> plan = jobs.plan_delete(table, "a > 1")
         >>> table.insert({"a": [4]})
-        >>> task.version, table.version
-        (1, 2)
+        >>> plan.version, plan.task(0).version, jobs.plan_delete(table, "a > 1").version
+        (1, 1, 2)
         """
         return self._native.version
+
+
+class Task(PlannedWork[_native.JobTask]):
+    """A part of a job. It can be pickled, and turned into JSON by `json`.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon import jobs
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://task", mode="overwrite")
+    >>> (task,) = jobs.plan_scan(table).tasks
+    >>> task.to_reader().read_all()["a"].to_pylist()
+    [1, 2, 3]
+    """
+
+    __slots__ = ()
 
     @property
     def number(self) -> int:

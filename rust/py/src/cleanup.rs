@@ -6,13 +6,14 @@ use pennon_table::ops::cleanup::{CleanupOptions, CleanupStats};
 use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
+use crate::given::Given;
 use crate::progress::run_observed;
 use crate::runtime::run;
 
 /// Options of a cleanup: a dictionary with all of these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Options {
+pub(crate) struct CleanupRequest {
     older_than: Option<Duration>,
     retain_versions: Option<u64>,
     versions: Option<Vec<u64>>,
@@ -22,8 +23,8 @@ pub(crate) struct Options {
     delete_concurrency: Option<u64>,
 }
 
-impl From<Options> for CleanupOptions {
-    fn from(given: Options) -> Self {
+impl From<CleanupRequest> for CleanupOptions {
+    fn from(given: CleanupRequest) -> Self {
         Self {
             older_than: given.older_than,
             retain_versions: given.retain_versions,
@@ -89,11 +90,11 @@ pub(crate) struct Explanation {
 pub(crate) fn cleanup(
     py: Python<'_>,
     dataset: &Bound<'_, Dataset>,
-    options: Options,
+    request: Given<CleanupRequest>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Stats> {
     let dataset = dataset.get().get(py)?;
-    run_observed(py, dataset.cleanup_old_versions(&options.into()), progress).map(Into::into)
+    run_observed(py, dataset.cleanup_old_versions(&request.0.into()), progress).map(Into::into)
 }
 
 /// What [`cleanup`] would remove.
@@ -101,10 +102,10 @@ pub(crate) fn cleanup(
 pub(crate) fn explain_cleanup(
     py: Python<'_>,
     dataset: &Bound<'_, Dataset>,
-    options: Options,
+    request: Given<CleanupRequest>,
 ) -> PyResult<Explanation> {
     let dataset = dataset.get().get(py)?;
-    let explanation = run(py, dataset.explain_cleanup_old_versions(&options.into()))?;
+    let explanation = run(py, dataset.explain_cleanup_old_versions(&request.0.into()))?;
     let files = explanation.files.into_iter().map(|found| FileDisposition {
         kind: found.kind(),
         path: found.file.path,

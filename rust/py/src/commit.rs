@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use pennon_core::{Error, Result};
+use pennon_core::{Result, Version};
 use pennon_table::ops::commit::CommitMode;
 use pennon_table::{CommitOptions, ConnectOptions, CreateOptions, TransactionOptions};
 use pyo3::prelude::*;
@@ -64,23 +64,13 @@ pub(crate) fn commit(
     transaction: TransactionObject,
     request: Given<CommitRequest>,
 ) -> PyResult<Dataset> {
-    let mode = match (request.0.detached, transaction.read_version) {
-        (true, _) => CommitMode::Detached,
-        (false, None) => CommitMode::OnNewest,
-        (false, Some(_)) => CommitMode::Rebase,
-    };
+    let mode = CommitMode::of(request.0.detached, transaction.read_version.map(Version));
     let options = request.0.options(py, dataset)?;
     let transaction: Result<_> = transaction.try_into();
     let transaction = transaction.map_err(|error| to_py(py, &error))?;
     let handle = dataset.map(|dataset| dataset.get(py)).transpose()?;
     if let Some(handle) = handle.filter(|handle| handle.uncommitted_columns().is_some()) {
-        if mode == CommitMode::Rebase {
-            return run(py, handle.commit_on(transaction, options.commit)).map(Dataset::wrap);
-        }
-        let error = Error::unsupported(
-            "A handle with columns that are not committed takes transactions with a read version, not detached",
-        );
-        return Err(to_py(py, &error));
+        return run(py, handle.commit_on(transaction, mode, options.commit)).map(Dataset::wrap);
     }
     run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, options)).map(Dataset::wrap)
 }

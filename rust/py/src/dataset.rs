@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pennon_core::manifest::Timestamp;
 use pennon_core::transaction::MapUpdate;
-use pennon_core::{FragmentId, RowAddress, RowId, Version};
+use pennon_core::{Error, FragmentId, Result, RowAddress, RowId, Version};
 use pennon_table::scan::{BlobHandling, JsonHandling, TakeOptions, TakeRows};
 use pennon_table::{
     CacheSizes, CommitOptions, CommitStatus, ConflictRetries, ConnectOptions, OpenOptions, VersionInfo,
@@ -101,8 +101,8 @@ pub(crate) struct TakeRequest {
 }
 
 impl TakeRequest {
-    fn split(self) -> pennon_core::Result<(TakeRows, TakeOptions)> {
-        let rows = rows(&self.by, self.rows);
+    fn split(self) -> Result<(TakeRows, TakeOptions)> {
+        let rows = rows(&self.by, self.rows)?;
         let options = TakeOptions {
             columns: self.columns.map(Into::into),
             members: self.members.parse()?,
@@ -117,11 +117,14 @@ impl TakeRequest {
     }
 }
 
-fn rows(by: &str, Numbers(rows): Numbers) -> TakeRows {
+fn rows(by: &str, Numbers(rows): Numbers) -> Result<TakeRows> {
     match by {
-        "address" => TakeRows::Addresses(rows.into_iter().map(RowAddress).collect()),
-        "id" => TakeRows::Ids(rows.into_iter().map(RowId).collect()),
-        _ => TakeRows::Positions(rows),
+        "address" => Ok(TakeRows::Addresses(rows.into_iter().map(RowAddress).collect())),
+        "id" => Ok(TakeRows::Ids(rows.into_iter().map(RowId).collect())),
+        "position" => Ok(TakeRows::Positions(rows)),
+        other => Err(Error::invalid_input(format!(
+            "by is {other:?}; expected \"position\", \"id\" or \"address\""
+        ))),
     }
 }
 
@@ -318,7 +321,8 @@ impl Dataset {
         rows: Numbers,
     ) -> PyResult<Vec<(u64, Option<Blob>)>> {
         let dataset = self.get(py)?;
-        let found = run(py, dataset.take_blobs(column, self::rows(by, rows)))?;
+        let rows = self::rows(by, rows).map_err(|error| to_py(py, &error))?;
+        let found = run(py, dataset.take_blobs(column, rows))?;
         Ok(found.into_iter().map(|(address, blob)| (address.0, blob.map(Blob))).collect())
     }
 
@@ -415,7 +419,11 @@ impl Dataset {
         match part {
             "config" => run(py, dataset.update_config(update))?,
             "table" => run(py, dataset.update_table_metadata(update))?,
-            _ => run(py, dataset.update_schema_metadata(update))?,
+            "schema" => run(py, dataset.update_schema_metadata(update))?,
+            other => {
+                let message = format!("part is {other:?}; expected \"config\", \"table\" or \"schema\"");
+                return Err(to_py(py, &Error::invalid_input(message)));
+            }
         }
         self.0.set(dataset);
         Ok(())
@@ -456,7 +464,7 @@ impl Dataset {
     /// A transaction on this version with the columns that are not committed.
     fn completed(&self, py: Python<'_>, transaction: TransactionObject) -> PyResult<Transaction> {
         let dataset = self.get(py)?;
-        let transaction: pennon_core::Result<_> = transaction.try_into();
+        let transaction: Result<_> = transaction.try_into();
         let completed = transaction.and_then(|transaction| dataset.completed(transaction));
         Transaction::wrap(py, completed.map_err(|error| to_py(py, &error))?)
     }

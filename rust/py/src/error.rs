@@ -32,6 +32,14 @@ pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// The error of an argument whose type the call does not take, or whose value lies beyond it.
+pub(crate) fn invalid_type(py: Python<'_>, message: String) -> PyErr {
+    match named(py, "InvalidTypeError") {
+        Ok(class) => PyErr::from_type(class, (message,)),
+        Err(failure) => failure,
+    }
+}
+
 /// Sets the file and the fragment that an error is about.
 fn located(py: Python<'_>, exception: &PyErr, error: &Error) -> PyResult<()> {
     let exception = exception.value(py);
@@ -58,5 +66,9 @@ fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
         // Including kinds that are newer than this binding.
         _ => "InternalError",
     };
+    named(py, name)
+}
+
+fn named<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     Ok(py.import("pennon.errors")?.getattr(name)?.cast_into()?)
 }

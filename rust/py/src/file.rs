@@ -8,14 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::Schema;
 use bytes::Bytes;
+use pennon_core::Error;
 use pennon_core::file::FileVersion;
 use pennon_table::file::{DataFileReader, DataFileWriter, FileRows, FileWriteParams};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::schema_to_py;
 use crate::error::to_py;
+use crate::given::Given;
 use crate::runtime::run;
 use crate::scan::Batches;
 use crate::sliced::batch_from_py;
@@ -194,11 +195,13 @@ impl FileWriteOptions {
 }
 
 impl FileWriter {
-    fn writer(&self) -> PyResult<&DataFileWriter> {
+    fn writer(&self, py: Python<'_>) -> PyResult<&DataFileWriter> {
         if self.pid == process::id() {
             return Ok(&self.writer);
         }
-        Err(PyRuntimeError::new_err("a data file cannot be written on in a forked process"))
+        let error =
+            Error::unsupported("A data file cannot be written on in a forked process: begin it there");
+        Err(to_py(py, &error))
     }
 }
 
@@ -209,34 +212,34 @@ impl FileWriter {
         py: Python<'_>,
         uri: &str,
         schema: Option<&Bound<'_, PyAny>>,
-        options: FileWriteOptions,
+        options: Given<FileWriteOptions>,
     ) -> PyResult<Self> {
         let schema = schema.map(Schema::from_pyarrow_bound).transpose()?;
-        let params = options.params().map_err(|error| to_py(py, &error))?;
+        let params = options.0.params().map_err(|error| to_py(py, &error))?;
         let writer = run(py, DataFileWriter::create(uri, schema, params))?;
         Ok(Self { pid: process::id(), writer })
     }
 
     fn write_batch(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<()> {
-        run(py, self.writer()?.write(batch_from_py(batch, None)?))
+        run(py, self.writer(py)?.write(batch_from_py(batch, None)?))
     }
 
     /// Rows and bytes.
     fn finish(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
-        let summary = run(py, self.writer()?.finish())?;
+        let summary = run(py, self.writer(py)?.finish())?;
         Ok((summary.rows, summary.size))
     }
 
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
-        run(py, self.writer()?.abandon())
+        run(py, self.writer(py)?.abandon())
     }
 
     fn add_schema_metadata(&self, py: Python<'_>, key: String, value: String) -> PyResult<()> {
-        self.writer()?.add_schema_metadata(key, value).map_err(|error| to_py(py, &error))
+        self.writer(py)?.add_schema_metadata(key, value).map_err(|error| to_py(py, &error))
     }
 
     fn add_global_buffer(&self, py: Python<'_>, data: Vec<u8>) -> PyResult<u32> {
-        run(py, self.writer()?.add_global_buffer(Bytes::from(data)))
+        run(py, self.writer(py)?.add_global_buffer(Bytes::from(data)))
     }
 }
 

@@ -3,6 +3,8 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::error::invalid_type;
+
 /// What a call is given. A part that is not a value of its type, or lies beyond it, is an `InvalidTypeError` that names
 /// the part, where PyO3 would name the struct of this crate.
 pub(crate) struct Given<T>(pub(crate) T);
@@ -30,9 +32,7 @@ fn invalid(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
         found = cause;
     }
     let Some(part) = part else { return Ok(found) };
-    let class = py.import("pennon.errors")?.getattr("InvalidTypeError")?.cast_into()?;
-    let message = format!("{part}: {}", found.value(py).str()?);
-    let invalid = PyErr::from_type(class, (message,));
+    let invalid = invalid_type(py, format!("{part}: {}", found.value(py).str()?));
     invalid.set_cause(py, Some(found));
     Ok(invalid)
 }

@@ -69,10 +69,7 @@ impl JobPlan {
         let dataset = dataset.get(py)?;
         let plan = async {
             let division = division(tasks, bytes, workers)?;
-            match Work::from_json(work)? {
-                Work::Scan(scan) => dataset.plan_scan_job(scan, division).await,
-                work => dataset.plan_job(work, division),
-            }
+            dataset.plan_work(Work::from_json(work)?, division).await
         };
         run(py, plan).map(Self)
     }

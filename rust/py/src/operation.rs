@@ -9,9 +9,9 @@ use pennon_core::transaction::{
     UpdateBases, UpdateConfig, UpdateMemWalState, UpdateMode,
 };
 use pennon_core::{Error, FieldId, FragmentId, Result, Version};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::error::invalid_type;
 use crate::fragment::{DataFileParts, FragmentParts};
 use crate::index::{IndexParts, RewrittenIndexParts};
 use crate::schema::SchemaParts;
@@ -61,7 +61,7 @@ impl<'py> FromPyObject<'_, 'py> for OperationParts {
             "UpdateBases" => Self::UpdateBases(value.extract()?),
             "DataOverlay" => Self::DataOverlay(value.extract()?),
             "Unknown" => Self::Unknown(value.extract()?),
-            other => return Err(PyTypeError::new_err(format!("{other} is not an operation"))),
+            other => return Err(invalid_type(value.py(), format!("{other} is not a `LanceOperation`"))),
         })
     }
 }

@@ -4,6 +4,8 @@ use pennon_table::VersionRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::error::invalid_type;
+
 /// A version as Python names it.
 #[derive(Debug)]
 pub(crate) struct Reference(pub(crate) VersionRef);
@@ -23,9 +25,10 @@ impl<'py> FromPyObject<'_, 'py> for Reference {
                 return error;
             }
             let found = value.get_type().name().map_or_else(|_| "another type".to_owned(), |name| name.to_string());
-            PyTypeError::new_err(format!(
+            let message = format!(
                 "version must be an int, a tag (str) or a tuple of branch and version, found {found} {value:?}"
-            ))
+            );
+            invalid_type(value.py(), message)
         })
     }
 }

@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use pennon_core::Result;
-use pyo3::exceptions::PyRuntimeError;
+use pennon_core::{Error, Result};
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
@@ -109,7 +108,7 @@ fn serve<T: Send, R: Send>(
     }
 }
 
-fn runtime(_gil: Python<'_>) -> PyResult<Arc<Runtime>> {
+fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((pid, runtime)) = slot.as_ref()
         && *pid == process::id()
@@ -117,8 +116,8 @@ fn runtime(_gil: Python<'_>) -> PyResult<Arc<Runtime>> {
         return Ok(Arc::clone(runtime));
     }
     let fresh = Builder::new_multi_thread().enable_all().thread_name("pennon").build();
-    let fresh =
-        Arc::new(fresh.map_err(|e| PyRuntimeError::new_err(format!("no threads could be started: {e}")))?);
+    let failed = |error| to_py(py, &Error::internal(format!("no threads could be started: {error}")));
+    let fresh = Arc::new(fresh.map_err(failed)?);
     // Shutting down the parent's runtime would wait for threads that this process does not have.
     std::mem::forget(slot.replace((process::id(), Arc::clone(&fresh))));
     Ok(fresh)

@@ -9,7 +9,6 @@ use pennon_table::scan::{
     BatchStream, BlobHandling, DistanceRange, Filter, FirstRows, Metric, Nearest, Probes, Projection,
     ScanOptions,
 };
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrayElements, LastSchema, batch_to_py};
@@ -255,16 +254,14 @@ impl Batches {
         std::mem::forget(std::mem::replace(&mut *self.state(), State::Done));
     }
 
-    fn take(&self) -> PyResult<Option<BatchStream>> {
+    fn take(&self) -> Result<Option<BatchStream>> {
         if self.pid != process::id() {
-            return Err(PyRuntimeError::new_err(
-                "a scan cannot be continued in a forked process: begin it there",
-            ));
+            return Err(Error::unsupported("A scan cannot be continued in a forked process: begin it there"));
         }
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Busy) {
             State::Idle(stream) => Ok(Some(stream)),
-            State::Busy => Err(PyValueError::new_err("another thread waits for the next batch already")),
+            State::Busy => Err(Error::invalid_input("Another thread waits for the next batch already")),
             State::Done => {
                 *state = State::Done;
                 Ok(None)
@@ -285,7 +282,8 @@ impl Batches {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(mut stream) = self.take()? else { return Ok(None) };
+        let taken = self.take().map_err(|error| to_py(py, &error))?;
+        let Some(mut stream) = taken else { return Ok(None) };
         // At its end the stream is dropped in here, so that the call shows what was logged about it.
         let next = run(py, async move { Ok(stream.try_next().await?.map(|batch| (batch, stream))) });
         let (state, batch) = match next {
@@ -302,7 +300,8 @@ impl Batches {
             self.forget();
             return Ok(());
         }
-        let Some(stream) = self.take()? else { return Ok(()) };
+        let taken = self.take().map_err(|error| to_py(py, &error))?;
+        let Some(stream) = taken else { return Ok(()) };
         *self.state() = State::Done;
         run(py, async move {
             drop(stream);
