@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 
 # Failed assertions of the helpers show their values, like those of the tests.
 pytest.register_assert_rewrite("support")
+
+# A shell starts what runs in the background without Ctrl-C, which the processes that tests interrupt would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Scripts that write files; to look for examples in them would run them.
 collect_ignore = ["golden"]

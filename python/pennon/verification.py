@@ -68,9 +68,9 @@ class Finding:
 
     kind: str
     """`torn_manifest`, `damaged_manifest`, `mixed_naming`, `missing_file`, `wrong_size`, `damaged_file`,
-    `wrong_data_file`, `wrong_columns`, `wrong_deletions`, `fragment_ids`, `schema`, `flags`, `lineage`,
-    `duplicate_row_id`, `row_id_counter`, `index`, `damaged_transaction`,
-    `dangling_tag` or `damaged_reference`."""
+    `wrong_data_file`, `wrong_type`, `wrong_columns`, `wrong_deletions`, `fragment_ids`, `schema`, `flags`,
+    `lineage`, `duplicate_row_id`, `row_id_counter`, `index`, `damaged_transaction`, `dangling_tag` or
+    `damaged_reference`."""
     version: int | None
     """The version with the fault; the newest, if several have it."""
     fragment: int | None
@@ -229,7 +229,7 @@ def verify(
         Whether to compare the files of all versions with their checksums, to check fragments of all versions as
         those of that one, to decode their data, and to check that the bytes of its blobs exist: the whole table is
         read. Bytes that were changed, and pages that do not decode, are `damaged_file` findings that name columns
-        and pages; a column of another type than its field has is a `wrong_data_file` finding. Of files without
+        and pages; a column of another type than its field has is a `wrong_type` finding. Of files without
         checksums, which other writers make, bytes that decode are considered sound.
     progress
         A function that hears of fragments and rows that were looked at; what it raises ends the verification.

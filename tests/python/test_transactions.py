@@ -425,6 +425,18 @@ def test_metadata_in_json(table: pennon.LanceDataset) -> None:
             pennon.FragmentMetadata.from_json(wrong)
 
 
+def test_a_file_that_is_in_two_fragments_already(table: pennon.LanceDataset, uri: str) -> None:
+    """As an append of metadata that is there already leaves it: later changes do not refuse what they find."""
+    first = table.get_fragment(0).metadata
+    again = pennon.FragmentMetadata(0, list(first.files), first.physical_rows)
+    table = commit(uri, Operation.Append([again]), read_version=1)
+    made = [fragment.merge_columns({"b": "id + 1"}) for fragment in table.get_fragments()]
+    table = commit(uri, Operation.Merge([one for one, _ in made], made[0][1]), read_version=2)
+    found = table.to_table(columns=["id", "b"]).to_pylist()
+    assert [row["b"] for row in found] == [row["id"] + 1 for row in found]
+    assert len(found) == 10 + first.physical_rows
+
+
 def test_schema_both_ways() -> None:
     inner = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("tags", pa.list_(pa.utf8()))])
     schema = pa.schema([pa.field("a", pa.int64(), metadata={"k": "v"}), pa.field("s", inner)], {"m": "n"})

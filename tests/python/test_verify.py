@@ -260,10 +260,14 @@ def test_columns_of_another_type(uri: str, tmp_path: Path, column: pa.Array, nam
     assert pennon.verify(uri).ok
     for report in (pennon.verify(uri, data=True), pennon.verify(uri, 1, data=True)):
         (finding,) = report.findings
-        assert (finding.kind, finding.version, finding.fragment) == ("wrong_data_file", 2, 1)
+        assert (finding.kind, finding.version, finding.fragment) == ("wrong_type", 2, 1)
         assert finding.message == f"the column of field `a` (id 0) is of type {named}, the manifest says int64"
         assert Path(str(finding.path)).name == path.name
     assert main(["verify", "--data", uri]) == 1
+    # Nobody knows whether its rows are lost.
+    repaired = pennon.repair(uri, apply=True)
+    assert (repaired.actions, [left.kind for left in repaired.remaining]) == ([], ["wrong_type"])
+    assert pennon.dataset(uri).count_rows() == 12
 
 
 def test_two_naming_schemes(uri: str) -> None:

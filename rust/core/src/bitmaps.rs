@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Errors: `Corrupt`, also for bytes behind the bitmap.
+/// Errors: `Corrupt`, also for bytes after the bitmap.
 pub fn decode_bitmap(bytes: &[u8]) -> Result<RoaringBitmap> {
     decode_all(bytes, |rest| RoaringBitmap::deserialize_from(rest))
 }

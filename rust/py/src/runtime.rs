@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -109,15 +110,19 @@ fn serve<T: Send, R: Send>(
 }
 
 fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+    // Making the error runs Python code, which must not wait for the slot.
+    of_this_process()
+        .map_err(|error| to_py(py, &Error::internal(format!("no threads could be started: {error}"))))
+}
+
+fn of_this_process() -> io::Result<Arc<Runtime>> {
     let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((pid, runtime)) = slot.as_ref()
         && *pid == process::id()
     {
         return Ok(Arc::clone(runtime));
     }
-    let fresh = Builder::new_multi_thread().enable_all().thread_name("pennon").build();
-    let failed = |error| to_py(py, &Error::internal(format!("no threads could be started: {error}")));
-    let fresh = Arc::new(fresh.map_err(failed)?);
+    let fresh = Arc::new(Builder::new_multi_thread().enable_all().thread_name("pennon").build()?);
     // Shutting down the parent's runtime would wait for threads that this process does not have.
     std::mem::forget(slot.replace((process::id(), Arc::clone(&fresh))));
     Ok(fresh)

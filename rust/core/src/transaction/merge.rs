@@ -41,9 +41,9 @@ impl Merge {
         }
     }
 
-    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out, if two have a data file in
-    /// common, if a field has another type and a fragment keeps its values, or if it may not be null and a fragment has no
-    /// values of it.
+    /// Errors: `InvalidInput` if a fragment of the version that this was made for is left out or given two times, if another
+    /// one has its data files, if a field has another type and a fragment keeps its values, or if it may not be null and a
+    /// fragment has no values of it.
     pub fn check_columns(&self, current: &Manifest) -> Result<()> {
         let kept: BTreeSet<FragmentId> = self.fragments.iter().map(|fragment| fragment.id).collect();
         if let Some(id) = current.fragments.ids().find(|id| !kept.contains(id)) {
@@ -55,7 +55,10 @@ impl Merge {
         for (fragment, file) in
             self.fragments.iter().flat_map(|f| f.files.iter().map(move |file| (f.id, file)))
         {
-            if let Some(other) = owners.insert((&file.path, file.base_id), fragment) {
+            let Some(other) = owners.insert((&file.path, file.base_id), fragment) else { continue };
+            let is_file = |known: &DataFile| (&known.path, known.base_id) == (&file.path, file.base_id);
+            let had = |id| current.fragment(id).is_some_and(|known| known.files.iter().any(is_file));
+            if fragment == other || !had(fragment) || !had(other) {
                 return Err(Error::invalid_input(format!(
                     "Merge has data file {:?} in fragment {other} and again in fragment {fragment}",
                     file.path

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pennon_core::error::ResultExt;
-use pennon_core::manifest::naming::{self, NamingScheme};
-use pennon_core::manifest::paths;
+use pennon_core::manifest::{naming, paths};
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Clone, Operation};
 use pennon_core::{Error, ErrorKind, Result};
@@ -26,7 +25,7 @@ use crate::refs;
 use crate::session::CommitOptions;
 use crate::store::{Durability, StorageOptions, Store};
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{VersionRef, locate, manifest_path};
+use crate::versions::{VersionRef, locate};
 use crate::write::staged;
 
 /// What is copied of a file at a time, in bytes.
@@ -68,16 +67,19 @@ impl Dataset {
             ))),
             committed => {
                 let made = self.on(committed.into_result()?);
-                if is_there(&source).await {
+                let size =
+                    locate::manifest_size(&source.store, source.version(), source.source().scheme).await;
+                // A look that failed says nothing.
+                if size.map_or(true, |size| size.is_some()) {
                     return Ok(made);
                 }
-                // A cleanup that did not see the branch removes what it needs.
-                branches.delete(name).await?;
-                let of = source.manifest.branch.as_deref().unwrap_or(refs::MAIN);
-                Err(Error::not_found(format!(
-                    "Version not found error: version {of}:{} does not exist any more",
-                    source.version()
-                )))
+                // A cleanup that did not see the branch removes what it needs. What others committed on it stays.
+                let error = refs::missing_version(source.manifest.branch.as_deref(), source.version());
+                let is_unused = locate::list(&target).await.is_ok_and(|versions| versions.len() == 1);
+                match is_unused && branches.delete(name).await.is_ok() {
+                    true => Err(error),
+                    false => Err(error.at(format!("branch {name:?} is left, without some of its files"))),
+                }
             }
         }
     }
@@ -162,17 +164,6 @@ async fn publish(
     });
     let transaction = staged::transaction(source.version(), None, Metadata::new(), operation);
     clone::publish(source, target, transaction, options).await
-}
-
-/// Whether the manifest of a version is still there. A look that failed says nothing.
-async fn is_there(snapshot: &Snapshot) -> bool {
-    let of = |scheme| manifest_path(snapshot.version(), scheme);
-    for path in [snapshot.source().path.clone(), of(NamingScheme::V2), of(NamingScheme::V1)] {
-        if snapshot.store.exists(&path).await.unwrap_or(true) {
-            return true;
-        }
-    }
-    false
 }
 
 /// The tables whose files a version refers to.

@@ -190,6 +190,12 @@ fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
 }
 
 /// The file of a reference, with a checksum.
+/// The error of a version of a branch, or of main, that is not there.
+pub(crate) fn missing_version(branch: Option<&str>, version: Version) -> Error {
+    let branch = branch.unwrap_or(MAIN);
+    Error::not_found(format!("Version not found error: version {branch}:{version} does not exist"))
+}
+
 fn to_json<T: Serialize>(file: &T) -> Result<Bytes> {
     let text = serde_json::to_string_pretty(file)
         .map_err(|e| Error::internal("a reference does not become JSON").with_source(e))?;

@@ -6,22 +6,19 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
-use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, Result, Version};
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DateTimeText, MAIN, RefLocation, RefOrder, check_ascii, check_name, from_json, main_store, timestamp,
-    to_json,
+    DateTimeText, RefLocation, RefOrder, check_ascii, check_name, from_json, main_store, timestamp, to_json,
 };
 use crate::runtime::utc_now;
 use crate::store::{Durability, Store};
-use crate::versions::VersionRef;
-use crate::versions::manifest_path;
 use crate::versions::resolve::newest;
 use crate::versions::snapshot::Snapshot;
+use crate::versions::{VersionRef, locate};
 
 const TAGS: &str = "_refs/tags";
 
@@ -92,13 +89,15 @@ impl Tags {
         check_ascii(name)?;
         let now = utc_now();
         let (at, tag) = self.tag(reference, now, now, Metadata::new()).await?;
-        let (store, session) = (self.store()?, self.snapshot.session());
-        if !super::create(&store, session, &path(name), to_json(&tag)?, self.durability).await? {
+        let (store, session, file) = (self.store()?, self.snapshot.session(), to_json(&tag)?);
+        if !super::create(&store, session, &path(name), file.clone(), self.durability).await? {
             return Err(Error::already_exists(format!("Ref conflict error: tag {name} already exists")));
         }
-        let Some(gone) = self.gone(&at, &tag).await else { return Ok(()) };
-        store.delete_durably(&path(name), self.durability).await?;
-        Err(gone)
+        let Some(error) = self.version_error(&at, &tag).await else { return Ok(()) };
+        if is_stored(&store, name, &file).await {
+            store.delete_durably(&path(name), self.durability).await?;
+        }
+        Err(error)
     }
 
     /// Points a tag at another version. Errors as for [`Self::create`], `NotFound` for the tag itself.
@@ -109,10 +108,13 @@ impl Tags {
         let created =
             old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
         let (at, tag) = self.tag(reference, created, now, old.metadata.clone()).await?;
-        store.put(&path(name), to_json(&tag)?, self.durability).await?;
-        let Some(gone) = self.gone(&at, &tag).await else { return Ok(()) };
-        store.put(&path(name), to_json(&file(&old))?, self.durability).await?;
-        Err(gone)
+        let new = to_json(&tag)?;
+        store.put(&path(name), new.clone(), self.durability).await?;
+        let Some(error) = self.version_error(&at, &tag).await else { return Ok(()) };
+        if is_stored(&store, name, &new).await {
+            store.put(&path(name), to_json(&file(&old))?, self.durability).await?;
+        }
+        Err(error)
     }
 
     /// Removes a tag. Errors: `NotFound`.
@@ -186,7 +188,7 @@ impl Tags {
     }
 
     /// The error of a version that is not there any more: a cleanup that did not see the tag may have removed it.
-    async fn gone(&self, store: &Store, tag: &TagFile) -> Option<Error> {
+    async fn version_error(&self, store: &Store, tag: &TagFile) -> Option<Error> {
         let size = self.manifest_size(store, tag.branch.as_deref(), Version(tag.version)).await;
         size.err().filter(Error::is_not_found)
     }
@@ -204,14 +206,14 @@ impl Tags {
     }
 
     async fn manifest_size(&self, store: &Store, branch: Option<&str>, version: Version) -> Result<u64> {
-        for scheme in [self.snapshot.source().scheme, NamingScheme::V2, NamingScheme::V1] {
-            if let Some(info) = store.info(&manifest_path(version, scheme)).await? {
-                return Ok(info.size);
-            }
-        }
-        let branch = branch.unwrap_or(MAIN);
-        Err(Error::not_found(format!("Version not found error: version {branch}:{version} does not exist")))
+        let found = locate::manifest_size(store, version, self.snapshot.source().scheme).await?;
+        found.ok_or_else(|| super::missing_version(branch, version))
     }
+}
+
+/// Whether a tag is what was written, and was not changed by others since.
+async fn is_stored(store: &Store, name: &str, written: &[u8]) -> bool {
+    store.get(&path(name)).await.is_ok_and(|found| found == written)
 }
 
 /// File of a tag; what is not ASCII is percent-encoded there, as the reference has it.

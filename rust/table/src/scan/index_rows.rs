@@ -53,7 +53,7 @@ pub(super) fn addresses_in(
     fragments: &RoaringBitmap,
 ) -> Result<Vec<Option<RowAddress>>> {
     let mut last = (None, 0);
-    let mut is_there = |address: &RowAddress| {
+    let mut exists = |address: &RowAddress| {
         let id = address.fragment();
         if last.0 != Some(id) {
             let rows = if fragments.contains(id.0) { physical_rows(snapshot, id) } else { 0 };
@@ -62,11 +62,11 @@ pub(super) fn addresses_in(
         u64::from(address.offset()) < last.1
     };
     if segment.has_addresses(snapshot) {
-        return Ok(rows.map(|row| segment.current(RowAddress(row)).filter(&mut is_there)).collect());
+        return Ok(rows.map(|row| segment.current(RowAddress(row)).filter(&mut exists)).collect());
     }
     let ids: Vec<RowId> = rows.map(RowId).collect();
     let mut addresses = find_ids(snapshot, &ids)?;
-    addresses.iter_mut().for_each(|address| *address = address.filter(&mut is_there));
+    addresses.iter_mut().for_each(|address| *address = address.filter(&mut exists));
     Ok(addresses)
 }
 

@@ -512,6 +512,11 @@ impl Store {
     /// [`Self::delete`]; with [`Durability::Full`] a power cut does not bring the file back.
     pub(crate) async fn delete_durably(&self, path: &str, durability: Durability) -> Result<()> {
         self.delete(path).await?;
+        self.sync_removal(path, durability).await
+    }
+
+    /// Makes durable that a file is not there any more.
+    pub(crate) async fn sync_removal(&self, path: &str, durability: Durability) -> Result<()> {
         match &self.backend {
             Backend::Local(local) => {
                 local.run(path, move |local, path| local.sync_removal(path, durability)).await

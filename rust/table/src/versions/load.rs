@@ -28,7 +28,7 @@ const KEPT_TAIL: usize = 64 * 1024;
 /// The end of every manifest file.
 const FOOTER: u64 = 16;
 /// How often the newest version is found again: each time it was cleaned up before it was read.
-const MAX_LOOKS: u32 = 16;
+const MAX_RETRIES: u32 = 16;
 
 /// The error of a table or version that is not there.
 pub(crate) fn not_found(store: &Store, path: &str) -> Error {
@@ -236,16 +236,16 @@ pub(crate) struct Newest {
 /// such a version was committed, unless by a writer that does not sync. Everything else that is wrong with a manifest is
 /// an error: going back would hide versions that were acknowledged.
 pub(crate) async fn newest(store: &Arc<Store>, session: &Arc<Session>, mut found: Located) -> Result<Newest> {
-    let mut looks = 1;
+    let mut retries = 0;
     let error = loop {
         match load(store, session, found).await {
             Ok(snapshot) => return Ok(Newest { snapshot, corruption: None }),
-            Err(error) if error.is_not_found() && looks < MAX_LOOKS => {
+            Err(error) if error.is_not_found() && retries < MAX_RETRIES => {
                 match locate::find(store, None).await? {
                     Some(newer) if newer != found => found = newer,
                     _ => return Err(error),
                 }
-                looks += 1;
+                retries += 1;
             }
             Err(error) if is_torn(store, found).await => break error,
             Err(error) => return Err(error),

@@ -32,6 +32,20 @@ struct Hint {
     version: u64,
 }
 
+/// The size of the manifest of a version, which is probably named by `scheme`; `None` if it is not there.
+pub(crate) async fn manifest_size(
+    store: &Store,
+    version: Version,
+    scheme: NamingScheme,
+) -> Result<Option<u64>> {
+    for scheme in [scheme, NamingScheme::V2, NamingScheme::V1] {
+        if let Some(info) = store.info(&manifest_path(version, scheme)).await? {
+            return Ok(Some(info.size));
+        }
+    }
+    Ok(None)
+}
+
 /// The newest version, `None` if there is no manifest. `known` is a version that was the newest a moment ago.
 pub(crate) async fn find(store: &Store, known: Option<Located>) -> Result<Option<Located>> {
     if let Some(external) = store.external() {

@@ -85,10 +85,7 @@ pub(crate) async fn write(
             }
             writer.write(&batch, &token)?;
         }
-        writer.complete_all()?;
-        // Nobody would get what is kept of a call that was dropped meanwhile.
-        check(&token)?;
-        Ok(writer.keep(table))
+        writer.finish_later(table, &token)
     })
     .await
 }
@@ -299,12 +296,18 @@ impl FragmentWriter {
     pub(super) fn finish(mut self, schema: Schema) -> Result<WrittenFragments> {
         self.complete_all()?;
         std::mem::take(&mut self.uploads).arrive_blocking()?;
-        self.finish_later(schema)
+        Ok(self.keep(schema))
     }
 
-    /// Completes all files; some may be on their way to the store still.
-    pub(super) fn finish_later(mut self, schema: Schema) -> Result<WrittenFragments> {
+    /// Completes all files; some may be on their way to the store still. Errors: those of `token`.
+    pub(super) fn finish_later(
+        mut self,
+        schema: Schema,
+        token: &CancellationToken,
+    ) -> Result<WrittenFragments> {
         self.complete_all()?;
+        // Nobody would get what is kept of a call that was dropped meanwhile.
+        check(token)?;
         Ok(self.keep(schema))
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn write(
     loop {
         let (mut planned, mut lineage) = rows.ahead(std::mem::take(&mut rest), limits.rows)?;
         if planned == 0 {
-            return writer.finish_later(table.clone());
+            return writer.finish_later(table.clone(), token);
         }
         let lineage_columns = inline.lineage_columns(&lineage, table);
         // A column has a value for each row (table format 4.7).

@@ -215,7 +215,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
         let own = &snapshot.source().path;
         match store.sync(own, Durability::Full).await {
             // Another cleanup removed this version; that has to last as well.
-            Err(error) if error.is_not_found() => store.delete_durably(own, Durability::Full).await?,
+            Err(error) if error.is_not_found() => store.sync_removal(own, Durability::Full).await?,
             synced => synced?,
         }
         inventory::later(snapshot, found.newest, &mut found.plan).await?;

@@ -229,6 +229,13 @@ async fn plan(uri: &str, verified: &Report, options: &RepairOptions) -> Result<R
             plan.unrepaired.extend(findings.into_iter().cloned());
             continue;
         };
+        // Its rows may read all the same, and no other copy has another type.
+        let (of_types, findings): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| finding.kind == FindingKind::WrongType);
+        plan.unrepaired.extend(of_types.into_iter().cloned());
+        if findings.is_empty() {
+            continue;
+        }
         let file = (path, sizes.get(path).copied());
         if let Some(step) = file_step(snapshot, copy.as_ref(), file, &findings, &damaged, &versions).await? {
             plan.steps.push(step);

@@ -26,8 +26,10 @@ pub enum FindingKind {
     WrongSize,
     /// A file is not a data file, or its lineage columns or one of its pages do not decode.
     DamagedFile,
-    /// A data file has another number of rows, another file version, or a column of another type than the manifest says.
+    /// A data file has another number of rows or another file version than the manifest says.
     WrongDataFile,
+    /// A column of a data file has another type than the manifest says.
+    WrongType,
     /// The columns of a fragment do not fit together: fields in two files, columns that a file does not have.
     WrongColumns,
     /// A deletion file does not decode, or disagrees with the manifest.
@@ -65,6 +67,7 @@ impl FindingKind {
             Self::WrongSize => "wrong_size",
             Self::DamagedFile => "damaged_file",
             Self::WrongDataFile => "wrong_data_file",
+            Self::WrongType => "wrong_type",
             Self::WrongColumns => "wrong_columns",
             Self::WrongDeletions => "wrong_deletions",
             Self::FragmentIds => "fragment_ids",

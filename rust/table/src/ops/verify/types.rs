@@ -43,7 +43,7 @@ pub(super) fn differing(
             "the column of field `{name}` (id {id}) is of type {}, the manifest says {logical_type}",
             stored.logical_type
         );
-        Finding::new(FindingKind::WrongDataFile, message)
+        Finding::new(FindingKind::WrongType, message)
     });
     findings.collect::<Vec<_>>().into_iter()
 }
