@@ -283,7 +283,7 @@ fuzz: | toolchain
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
 	mkdir -p $(FUZZ)/corpus/$* $(FUZZ)/found
 	PENNON_FUZZ_TARGET=$* $(FUZZ)/target/built/decoders -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
-		-verbosity=0 -artifact_prefix=$(FUZZ)/found/$*- $(FUZZ)/corpus/$* $(FUZZ)/seeds/$* || \
+		-verbosity=0 -print_funcs=0 -artifact_prefix=$(FUZZ)/found/$*- $(FUZZ)/corpus/$* $(FUZZ)/seeds/$* || \
 		{ echo "make fuzz: $* failed, see $(FUZZ)/found" >&2; exit 1; }
 
 # What the corpus and the seeds reach, by lines of the files that decode.
