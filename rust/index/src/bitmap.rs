@@ -208,7 +208,7 @@ pub struct BitmapWriter<W> {
 }
 
 impl<W: Write> BitmapWriter<W> {
-    /// A writer of values of a type. Errors: those of [`FileWriter::try_new`].
+    /// A writer of values of a type. Errors: those of [`pennon_datafile::FileWriter::try_new`].
     pub fn try_new(sink: W, data_type: &DataType, version: FileVersion) -> Result<Self> {
         let schema = ArrowSchema::new(vec![
             ArrowField::new("keys", data_type.clone(), true),

@@ -148,7 +148,7 @@ pub struct NGramWriter<W> {
 }
 
 impl<W: Write> NGramWriter<W> {
-    /// A writer. Errors: those of [`FileWriter::try_new`].
+    /// A writer. Errors: those of [`pennon_datafile::FileWriter::try_new`].
     pub fn try_new(sink: W, version: FileVersion) -> Result<Self> {
         let stored = [("lance-encoding:compression".to_owned(), "none".to_owned())];
         let schema = ArrowSchema::new(vec![
