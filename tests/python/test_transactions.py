@@ -326,6 +326,7 @@ def changed_file(fragment: pennon.FragmentMetadata, **changes: Any) -> pennon.Fr
         (lambda table, new: Operation.Append([changed_file(new, path="/etc/passwd")]), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, column_indices=[0])]), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, base_id=9)]), ValueError),
+        (lambda table, new: Operation.Append([pennon.FragmentMetadata(0, new.files, 0)]), ValueError),
         (lambda table, new: Operation.Merge(repeated(table), table.lance_schema), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, file_major_version=9)]), ValueError),
         (lambda table, new: Operation.Append([changed_file(new, path=7)]), TypeError),

@@ -12,7 +12,7 @@ use crate::{Error, FragmentId, Result, RowId, Version};
 ///
 /// A fragment may have ids for its first rows, which existed before; only the others get new ones. Gives the ids it
 /// had, `None` if they are in a data column. An id that was never handed out is not handed out later either.
-/// Errors: `InvalidInput` if it has more ids than rows; `Unsupported` when the 64 bits are used up.
+/// Errors: `InvalidInput` if it has more ids than rows, or files and no rows; `Unsupported` when the 64 bits are used up.
 pub(super) fn assign(fragment: &mut Fragment, next_row_id: &mut u64) -> Result<Option<RowIdSequence>> {
     let rows = fragment.physical_rows;
     let in_fragment = |e: Error| e.at(format!("fragment {}", fragment.id));
@@ -27,6 +27,12 @@ pub(super) fn assign(fragment: &mut Fragment, next_row_id: &mut u64) -> Result<O
             existing.len()
         ))));
     };
+    // Zero is also what is read where nothing was said.
+    if rows == 0 && !fragment.files.is_empty() {
+        return Err(in_fragment(Error::invalid_input(
+            "data files of 0 physical rows, expected how many they have",
+        )));
+    }
     let used_up = || Error::unsupported("all 2^64 row ids are used up");
     if let Some((_, max)) = existing.min_max() {
         *next_row_id = (*next_row_id).max(max.checked_add(1).ok_or_else(used_up)?);
