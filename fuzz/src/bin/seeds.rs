@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use arrow_array::types::{Float32Type, Int32Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, FixedSizeListArray, Float64Array, Int64Array, ListArray, RecordBatch,
-    StringArray, UInt64Array,
+    Array, ArrayRef, BinaryArray, FixedSizeListArray, Float64Array, Int32Array, Int64Array, ListArray,
+    RecordBatch, StringArray, UInt64Array,
 };
 use arrow_schema::DataType;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ use pennon_index::{
 type Done = Result<(), Box<dyn Error>>;
 
 /// Larger files are left out.
-const MOST_BYTES: usize = 64 << 10;
+const MOST_BYTES: usize = 96 << 10;
 
 fn main() -> Done {
     let root = std::env::args_os().nth(1).ok_or("seeds: expected the folder to write to")?;
@@ -179,7 +179,7 @@ impl Seeds {
                 }
             }
         }
-        // Large enough for statistics, and for blocks with checksums.
+        // Large enough for blocks with checksums.
         let numbers = Int64Array::from_iter_values((0..40_000).map(|row| row / 5000));
         let floats =
             Float64Array::from_iter((0..40_000).map(|row| (row % 9 > 0).then_some(f64::from(row / 4000))));
@@ -188,7 +188,32 @@ impl Seeds {
             [("a", Arc::new(numbers)), ("b", Arc::new(floats)), ("c", Arc::new(texts))];
         let batch = RecordBatch::try_from_iter(columns)?;
         let bytes = data_file(&batch, &Schema::from_arrow(&batch.schema())?, FileVersion::V2_2)?;
-        self.data_file(&bytes)
+        self.data_file(&bytes)?;
+        self.statistics()
+    }
+
+    /// Files of a little more than 64 KiB, which have statistics.
+    fn statistics(&self) -> Done {
+        let scattered = |rows: i64| (0..rows).map(|row| row * 2_654_435_761 % i64::from(i32::MAX));
+        let numbers = Int32Array::from_iter_values(scattered(18_000).flat_map(i32::try_from));
+        let floats = Float64Array::from_iter(scattered(4_600).map(|n| (n % 9 > 0).then_some(n as f64 / 7.0)));
+        let texts = StringArray::from_iter_values(scattered(4_600).map(|n| n.to_string()));
+        let columns: [Vec<(&str, ArrayRef)>; 2] =
+            [vec![("a", Arc::new(numbers))], vec![("b", Arc::new(floats)), ("c", Arc::new(texts))]];
+        for columns in columns {
+            let batch = RecordBatch::try_from_iter(columns)?;
+            let schema = Schema::from_arrow(&batch.schema())?;
+            for version in [FileVersion::V2_1, FileVersion::V2_2] {
+                let bytes = data_file(&batch, &schema, version)?;
+                if bytes.len() > MOST_BYTES {
+                    return Err(format!("a seed of {} bytes", bytes.len()).into());
+                }
+                let reader = FileReader::open(Arc::new(MemorySource::new("seed", bytes.clone())))?;
+                reader.statistics(0)?.ok_or("a seed without statistics")?;
+                self.data_file(&bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Texts that are kept in `seeds`: a line is one of SQL and of JSON, a paragraph an address with options.
