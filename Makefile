@@ -191,8 +191,8 @@ FAILED = { echo "make $@: failed with SEED=$(SEED)" >&2; exit 1; }
 nightly-commits: | toolchain
 	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
 
-# Ten million steps of programs on whole tables, of which none may differ from the model: three hours with four processors.
-# Each planted fault is looked for from the first program on.
+# Ten million steps of programs on whole tables, of which none may differ from the model; a step takes about 4 ms of a
+# processor. Each planted fault is looked for from the first program on.
 STEPS ?= 10000000
 
 .PHONY: nightly-tables
@@ -250,6 +250,8 @@ schedules: | toolchain
 	$(CARGO) test --release --locked --quiet --workspace --lib \
 		--features pennon-datafile/shuttle,pennon-table/shuttle schedules
 
+rustup = @command -v rustup >/dev/null || { echo "rustup is missing, which installs $(1): see https://rustup.rs" >&2; exit 1; }
+
 # What calls code for particular processors, with their registers of 256 bits, in an interpreter that finds undefined
 # behaviour. It is a thousand times slower, so properties are tried on few cases.
 MIRI_TOOLCHAIN ?= nightly
@@ -258,7 +260,7 @@ MIRI := PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation RUSTFLAGS="-C target
 
 .PHONY: miri
 miri: | toolchain
-	@command -v rustup >/dev/null || { echo "rustup is missing, which installs Miri: see https://rustup.rs" >&2; exit 1; }
+	$(call rustup,Miri)
 	rustup component add --toolchain $(MIRI_TOOLCHAIN) miri rust-src
 	$(MIRI) -p pennon-core rows::segment::rank
 	$(MIRI) -p pennon-datafile bitpack::tests::agrees_with_the_verified_vectors
@@ -270,6 +272,8 @@ miri: | toolchain
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= manifest transaction message name row_ids row_versions row_sets deletions datafile pieces seal index vectors sql jobs options
 FUZZ := .build/fuzz
+# Bytes of an input: files have statistics from 64 KiB on.
+FUZZ_LONGEST := 98304
 
 .PHONY: fuzz
 fuzz: | toolchain
@@ -282,7 +286,7 @@ fuzz: | toolchain
 .PHONY: $(FUZZ_TARGETS:%=fuzz-%)
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
 	mkdir -p $(FUZZ)/corpus/$* $(FUZZ)/found
-	PENNON_FUZZ_TARGET=$* $(FUZZ)/target/built/decoders -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=98304 \
+	PENNON_FUZZ_TARGET=$* $(FUZZ)/target/built/decoders -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=$(FUZZ_LONGEST) \
 		-verbosity=0 -print_funcs=0 -artifact_prefix=$(FUZZ)/found/$*- $(FUZZ)/corpus/$* $(FUZZ)/seeds/$* || \
 		{ echo "make fuzz: $* failed, see $(FUZZ)/found" >&2; exit 1; }
 
@@ -293,13 +297,14 @@ DECODERS := $(addprefix rust/core/src/,wire rows/segment deletion manifest) $(ad
 
 .PHONY: fuzz-coverage
 fuzz-coverage: | toolchain
+	$(call rustup,LLVM's tools)
 	rustup component add llvm-tools
 	host=$$(rustc -vV | sed -n 's/^host: //p') && llvm="$$(rustc --print sysroot)/lib/rustlib/$$host/bin" && cd fuzz && \
 		PENNON_COVERAGE=1 RUSTC_WRAPPER="$$PWD/instrument.sh" $(CARGO) build --release --locked --quiet --target "$$host" \
 		--target-dir ../$(FUZZ)/coverage && cd .. && built=$(FUZZ)/coverage/$$host/release && $$built/seeds $(FUZZ)/seeds && \
 		for target in $(FUZZ_TARGETS); do mkdir -p $(FUZZ)/corpus/$$target; \
 			LLVM_PROFILE_FILE=$(FUZZ)/coverage/$$target.profraw PENNON_FUZZ_TARGET=$$target $$built/decoders -runs=0 -verbosity=0 \
-			-max_len=98304 $(FUZZ)/corpus/$$target $(FUZZ)/seeds/$$target || exit 1; done && \
+			-max_len=$(FUZZ_LONGEST) $(FUZZ)/corpus/$$target $(FUZZ)/seeds/$$target || exit 1; done && \
 		$$llvm/llvm-profdata merge -o $(FUZZ)/coverage/all.profdata $(FUZZ)/coverage/*.profraw && \
 		$$llvm/llvm-cov report $$built/decoders --instr-profile=$(FUZZ)/coverage/all.profdata --show-region-summary=false \
 		--show-branch-summary=false --ignore-filename-regex='/(tests|generated|encode|writer?|compute|build|shred)(/|\.rs)' $(DECODERS)

@@ -292,7 +292,7 @@ def update_all(table: pennon.LanceDataset) -> None:
 
 
 def merge_all(table: pennon.LanceDataset) -> None:
-    source = {"id": [1, 2], "v": [0, 0]}
+    source = {"id": [1, 2], "v": [0, 0], "w": [0, 0]}
     table.merge_insert("id").when_matched_update_all().execute(source)
 
 
