@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pennon._predicate import SYSTEM_COLUMNS, named_columns
 from pennon.errors import InvalidInputError
 
 
 def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that an expression may need, too many rather than too few; all of them if it counts columns."""
-    text = str(expression)
-    named = [name for name in schema.names if name in text]
-    return named if named and not counts_columns(expression) else list(schema.names)
+    """The columns that an expression needs; all of the schema if it counts columns or names none."""
+    named = named_columns(expression)
+    if not named:
+        return list(schema.names)
+    return [name for name in dict.fromkeys([*schema.names, *SYSTEM_COLUMNS.names]) if name in named]
 
 
 def counts_columns(expression: pc.Expression) -> bool:

@@ -28,7 +28,15 @@ import pyarrow.compute as pc
 
 from pennon._c_data import metadata
 
-__all__ = ["split"]
+__all__ = ["SYSTEM_COLUMNS", "named_columns", "split"]
+
+SYSTEM_COLUMNS = pa.schema(
+    [
+        pa.field(name, pa.uint64())
+        for name in ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
+    ]
+)
+"""The columns that every table has besides those of its schema."""
 
 _COMPARISONS = {
     "equal": ("=", "="),
@@ -75,7 +83,7 @@ def split(
     expression
         The filter.
     schema
-        The columns it may name.
+        The columns it may name, besides those that every table has.
     means_sql
         Whether the expression was made of SQL and means the same: NaN is above all numbers, IN is null for null,
         and dictionaries are compared by their values.
@@ -84,10 +92,27 @@ def split(
         root = _tree(expression)
     except (_UntranslatableError, pa.ArrowException):
         return None, expression
-    writer = _Writer(schema, means_sql)
+    added = [field for field in SYSTEM_COLUMNS if field.name not in schema.names]
+    writer = _Writer(pa.schema([*schema, *added]), means_sql)
     texts = [writer.written(part) for part in _parts(root, "and_kleene")]
     is_whole = None not in texts
     return " AND ".join(filter(None, texts)) or None, None if is_whole else expression
+
+
+def named_columns(expression: pc.Expression) -> set[str] | None:
+    """The columns that an expression names; None if it may refer to some by their position."""
+    try:
+        waiting = [_tree(expression)]
+    except (_UntranslatableError, pa.ArrowException):
+        return None
+    names = set()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _Field):
+            names.add(node.path[0])
+        elif isinstance(node, _Call):
+            waiting.extend(node.arguments)
+    return names
 
 
 def _tree(expression: pc.Expression) -> _Node:
@@ -153,7 +178,8 @@ class _Writer:
             text, data_type = self._column(node)
             return _only(pa.types.is_boolean(data_type), text)
         if isinstance(node, pa.Scalar):
-            return self._literal(node, pa.bool_())
+            is_unknown = not node.is_valid and (pa.types.is_boolean(node.type) or pa.types.is_null(node.type))
+            return "CAST(NULL AS BOOLEAN)" if is_unknown else self._literal(node, pa.bool_())
         if node.name in ("and_kleene", "or_kleene"):
             word = " AND " if node.name == "and_kleene" else " OR "
             parts = [self.predicate(part, level + 1) for part in _parts(node, node.name)]

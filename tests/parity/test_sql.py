@@ -81,6 +81,10 @@ def test_queries(uri: str, query: str) -> None:
 
 CONDITIONS = [
     "n > 1",
+    "n = n",
+    "f = f",
+    "NOT (n = n)",
+    "n > 1 OR NULL",
     "n <> 1",
     "NOT n = 1",
     "f > 0",

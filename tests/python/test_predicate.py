@@ -16,7 +16,7 @@ import pyarrow.dataset
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pennon._predicate import split
+from pennon._predicate import SYSTEM_COLUMNS, split
 from support.long import LONG
 
 NAN, INF = float("nan"), float("inf")
@@ -262,6 +262,29 @@ def test_system_columns_and_changes(tmp_path: Path) -> None:
     changed = table.update({"i": "-1"}, where=pc.field("string").isin(["a", "é"]))
     assert changed["num_rows_updated"] == expected.filter(pc.field("string").isin(["a", "é"])).num_rows
     assert table.count_rows(pc.field("i") == -1) == changed["num_rows_updated"]
+
+
+@pytest.mark.parametrize("column", SYSTEM_COLUMNS.names)
+@pytest.mark.parametrize("is_translated", [True, False])
+def test_system_columns_are_columns_in_every_verb(tmp_path: Path, column: str, is_translated: bool) -> None:
+    table = pennon.write_dataset({"i": range(6)}, tmp_path / "t", max_rows_per_file=3)
+    table.update({"i": "i"}, where="i = 2 OR i = 4")
+    moved = table.to_table(["i", column])
+    limit = sorted(moved[column].to_pylist())[4]
+    value = pc.field(column) if is_translated else pc.field(column) + pa.scalar(0, pa.uint64())
+    expression = value >= pa.scalar(limit, pa.uint64())
+    assert (split(expression, table.schema)[1] is None) == is_translated
+    expected = moved.filter(expression)["i"].to_pylist()
+    assert 0 < len(expected) < 6 or column == "_row_created_at_version"
+    assert table.to_table(filter=expression).column_names == ["i"]
+    assert table.to_table(["i"], filter=expression)["i"].to_pylist() == expected
+    assert table.head(6, filter=expression)["i"].to_pylist() == expected
+    assert table.count_rows(expression) == len(expected)
+    assert table.to_table(["i"], filter=expression, limit=2, offset=1)["i"].to_pylist() == expected[1:3]
+    assert table.update({"i": "i"}, where=expression)["num_rows_updated"] == len(expected)
+    expected = table.to_table(["i", column]).filter(expression)["i"].to_pylist()
+    assert table.delete(expression)["num_deleted_rows"] == len(expected)
+    assert sorted(table.to_table()["i"].to_pylist()) == sorted(set(range(6)) - set(expected))
 
 
 @pytest.fixture(scope="module")

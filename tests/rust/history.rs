@@ -1,11 +1,19 @@
 //! Versions, time travel, tags, restore.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use pennon_core::manifest::Timestamp;
+use pennon_core::manifest::naming::{self, NamingScheme};
+use pennon_core::transaction::MapUpdate;
 use pennon_core::{ErrorKind, Version};
+use pennon_table::runtime::env;
 use pennon_table::{
     ConflictRetries, Dataset, FeedOptions, FeedPoint, OpenOptions, RefOrder, Store, VersionRef, WriteMode,
 };
 
+use crate::processes::Patient;
 use crate::support::*;
 
 fn at(version: VersionRef) -> OpenOptions {
@@ -62,6 +70,51 @@ async fn versions_by_number_and_time() {
             assert!(error.to_string().starts_with(&begin), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn versions_by_time_where_clocks_differ() {
+    let (directory, [uri, _]) = uris("clocks");
+    let process = Arc::new(Patient::default());
+    let _entered = env::enter(Arc::<Patient>::clone(&process));
+    let mut dataset = create(&uri, 0..3).await;
+    let mut seconds = vec![0];
+    for version in 1..120 {
+        // One writer of three is late, by up to four versions.
+        let second = version * 10 - if version % 3 == 0 { version % 40 } else { 0 };
+        process.seconds.store(second, Ordering::Relaxed);
+        let entries = [("by".to_owned(), Some(version.to_string()))].into();
+        dataset.update_config(MapUpdate { entries, replace: false }).await.unwrap();
+        seconds.push(second);
+    }
+    let mut versions: BTreeMap<u64, i64> = (1..).zip(seconds).collect();
+    for gone in [vec![], vec![1, 30, 59, 60, 61, 118]] {
+        for version in gone {
+            let name = naming::manifest_name(Version(version), NamingScheme::V2);
+            std::fs::remove_file(directory.path().join("table/_versions").join(name)).unwrap();
+            versions.remove(&version);
+        }
+        for second in -1..1_200 {
+            let asof = Some(Timestamp { seconds: 1_700_000_000 + second, nanos: 0 });
+            let found = Dataset::open(&uri, OpenOptions { asof, ..options() }).await;
+            let newest = versions.iter().rev().find(|(_, made)| **made <= second);
+            assert_eq!(
+                found.ok().map(|found| found.version().0),
+                newest.map(|(version, _)| *version),
+                "{second}"
+            );
+        }
+    }
+    // Few of many manifests are read: one takes two requests.
+    for version in 120..500 {
+        process.seconds.store(version * 10, Ordering::Relaxed);
+        let entries = [("by".to_owned(), Some(version.to_string()))].into();
+        dataset.update_config(MapUpdate { entries, replace: false }).await.unwrap();
+    }
+    let asof = Some(Timestamp { seconds: 1_700_000_000 + 100, nanos: 0 });
+    let found = Dataset::open(&uri, OpenOptions { asof, ..options() }).await.unwrap();
+    let counters = found.session().metrics().counters();
+    assert!(counters.read_requests < 300, "{counters:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

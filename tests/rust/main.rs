@@ -28,6 +28,7 @@ mod moved;
 mod new_columns;
 mod orphans;
 mod outcomes;
+mod processes;
 mod pruning;
 mod races;
 mod requests;

@@ -1,7 +1,6 @@
 //! Many writers of one table, in one process and in others.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use futures::{FutureExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, Result};
-use pennon_core::manifest::Timestamp;
 use pennon_core::{ErrorKind, RowAddress};
-use pennon_table::runtime::{Turns, env};
-use pennon_table::{ConflictRetries, Dataset, Env, FindRows, MergeOptions, UpdateOptions, WriteMode};
+use pennon_table::runtime::env;
+use pennon_table::{ConflictRetries, Dataset, FindRows, MergeOptions, UpdateOptions, WriteMode};
 
+use crate::processes::Patient;
 use crate::stores::{Behaving, Behaviour, Observed, Request, Verb, is_manifest};
 use crate::support::*;
 
@@ -131,47 +130,6 @@ async fn who_was_far_behind_looks_again_before_it_publishes() {
     assert_eq!(values(&dataset).await, (0..10).chain([50]).chain(100..111).collect::<Vec<_>>());
     // The second attempt reads the ten versions, then finds the eleventh, and not by trying to publish another one.
     assert_eq!(dataset.session().metrics().counters().commit_retries, 1);
-}
-
-/// A process whose clock goes on by a millisecond with each look at it, and whose random numbers are the largest ones.
-#[derive(Debug, Default)]
-struct Patient {
-    looks: AtomicU64,
-    turns: Turns,
-    waited: Mutex<Vec<Duration>>,
-}
-
-impl Env for Patient {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: 1_700_000_000, nanos: 0 }
-    }
-
-    fn monotonic(&self) -> Duration {
-        let waited: Duration = self.waited.lock().unwrap().iter().sum();
-        waited + Duration::from_millis(self.looks.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn uuid(&self) -> uuid::Uuid {
-        uuid::Uuid::new_v4()
-    }
-
-    fn random(&self) -> u64 {
-        // Names of files are made of them.
-        u64::MAX - self.looks.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.waited.lock().unwrap().push(duration);
-        tokio::task::yield_now().boxed()
-    }
-
-    fn is_single_threaded(&self) -> bool {
-        false
-    }
-
-    fn turns(&self) -> &Turns {
-        &self.turns
-    }
 }
 
 #[tokio::test]

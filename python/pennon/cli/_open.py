@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import shlex
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -85,10 +84,8 @@ class Address:
         with explained(self):
             if self.as_of is None:
                 return dataset(self.uri, self.reference, storage_options=self.storage_options)
-            if self.branch is None:
-                with suppress(InvalidInputError):
-                    return dataset(self.uri, asof=self.as_of, storage_options=self.storage_options)
-            return _as_of(self.newest(), self.uri, self.branch, self.as_of)
+            uri = self.uri if self.branch is None else self.newest().uri
+            return dataset(uri, asof=self.as_of, storage_options=self.storage_options)
 
     def newest(self) -> LanceDataset:
         """The newest version, of the branch if one is named."""
@@ -116,18 +113,6 @@ def branch_of(name: Name, table: LanceDataset, own: str) -> str:
     if isinstance(name, str):
         return table.tags.list()[name]["branch"] or "main"
     return name[0] if isinstance(name, tuple) else own
-
-
-def _as_of(table: LanceDataset, uri: str, branch: str | None, moment: datetime) -> LanceDataset:
-    """The newest version that was committed by then. Reads a few manifests, not all."""
-    numbers = [entry["version"] for entry in table.version_refs()]
-    naive = moment.astimezone().replace(tzinfo=None)
-    found = bisect_right(
-        numbers, naive, key=lambda number: table.checkout_version(number).get_version()["timestamp"]
-    )
-    if found == 0:
-        raise InvalidInputError(f"all versions of {history_of(uri, branch)} are younger than {moment}")
-    return table.checkout_version(numbers[found - 1])
 
 
 @contextmanager

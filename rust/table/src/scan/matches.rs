@@ -19,10 +19,10 @@ use super::projection::{Input, ValueForm, input_batch, resolve};
 use super::units::{array_rows, rows_of_a_part, select, unit_rows};
 use super::{DEFAULT_BATCH_SIZE, FragmentSlice, Projection, narrow};
 use crate::expr::Expression;
-use crate::runtime::{IN_FLIGHT, blocking};
+use crate::runtime::{IN_FLIGHT, blocking, processors};
 use crate::versions::snapshot::Snapshot;
 
-/// Tasks that look at fragments concurrently.
+/// Tasks that look at fragments of a local table concurrently, at least: some of them wait for the disk.
 const TASKS_IN_FLIGHT: usize = 4;
 /// Fragments of a task: most are left out by their statistics, and a task costs more than a look at those.
 const FRAGMENTS_OF_A_TASK: usize = 64;
@@ -192,7 +192,7 @@ pub(super) async fn matches_with(
     }
     // Where requests take long, what a task waits for is what its fragments wait for one after another.
     let together = if snapshot.store.is_local() { FRAGMENTS_OF_A_TASK } else { 1 };
-    let in_flight = if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT };
+    let in_flight = in_flight(&snapshot);
     let tasks = tasks(all.live_rows(), wanted.as_ref(), together);
     let search = Arc::new(FilterSearch { indexed, ..FilterSearch::new(Arc::clone(&snapshot), predicate)? });
     let slices = Arc::new(slices.unwrap_or_default());
@@ -217,6 +217,10 @@ pub(super) async fn matches_with(
     found.retain(|(_, rows)| !rows.is_empty());
     found.sort_unstable_by_key(|(id, _)| *id);
     Ok(found)
+}
+
+fn in_flight(snapshot: &Snapshot) -> usize {
+    if snapshot.store.is_local() { processors().max(TASKS_IN_FLIGHT) } else { IN_FLIGHT }
 }
 
 /// For each fragment the smallest range of positions among its live rows that is known to have every row that the filter
@@ -262,7 +266,7 @@ pub(crate) async fn spans(
                 Ok(futures::stream::iter(found.into_iter().map(Ok)))
             })
         })
-        .buffer_unordered(if snapshot.store.is_local() { TASKS_IN_FLIGHT } else { IN_FLIGHT })
+        .buffer_unordered(in_flight(snapshot))
         .try_flatten()
         .try_collect()
         .await?;

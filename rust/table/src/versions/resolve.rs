@@ -58,20 +58,21 @@ pub(crate) async fn find_newest(
 pub(crate) async fn find_from(read: &Snapshot, known: Option<Located>) -> Result<(Option<Located>, bool)> {
     let store = &read.store;
     if store.is_local() || store.external().is_some() {
-        let (found, is_replaced) = futures::join!(locate::find(store, known), read.is_replaced(None));
+        let (found, is_replaced) = futures::try_join!(locate::find(store, known), read.is_replaced(None))?;
         // A crash of the machine may have torn what was read before.
-        return Ok((found?, is_replaced && !load::is_torn(store, read.located()).await));
+        return Ok((found, is_replaced && !load::is_torn(store, read.located()).await));
     }
     let path = read.source().path.as_str();
     let (found, listed) = locate::remote(store, path.rsplit('/').next()).await?;
     let is_replaced = match listed {
-        Some(listed) => read.is_replaced(Some(listed)).await,
+        Some(listed) => read.is_replaced(Some(listed)).await?,
         None => false,
     };
     Ok((found, is_replaced))
 }
 
-/// The newest version that is not younger than a time. Errors: `InvalidInput` if all are, `NotFound` without versions.
+/// The newest version that is not younger than a time. Reads few of many manifests: times ascend, except among few versions
+/// of writers whose clocks differ. Errors: `InvalidInput` if all are younger, `NotFound` without versions.
 pub(crate) async fn as_of(
     store: &Arc<Store>,
     session: &Arc<Session>,
@@ -81,18 +82,14 @@ pub(crate) async fn as_of(
     if versions.is_empty() {
         return Err(load::not_found(store, VERSIONS));
     }
-    // Newest first, a few at a time: most often the version asked for is among the first.
-    let newest_first: Vec<Located> = versions.into_iter().rev().collect();
-    for chunk in newest_first.chunks(runtime::IN_FLIGHT) {
-        let loads = chunk.iter().map(|&at| load::load(store, session, at).map(Ok).boxed()).collect();
-        for (&at, loaded) in chunk.iter().zip(runtime::gather(loads).await?) {
-            match loaded {
-                Ok(snapshot) if snapshot.manifest.timestamp <= asof => return Ok(snapshot),
-                Ok(_) => {}
-                Err(error) if Error::is_not_found(&error) || load::is_torn(store, at).await => {}
-                Err(error) => return Err(error),
-            }
-        }
+    let search = TimeSearch { store, session, asof };
+    // Most often the version asked for is one of the newest.
+    let (old, newest) = versions.split_at(versions.len().saturating_sub(runtime::IN_FLIGHT));
+    if let Some((_, found)) = search.last(newest).await? {
+        return Ok(found);
+    }
+    if let Some(found) = search.bisect(old.to_vec()).await? {
+        return Ok(found);
     }
     // Who asks for a microsecond means its end.
     let time = DateTime::from_timestamp(asof.seconds, asof.nanos / 1000 * 1000).map_or_else(
@@ -100,4 +97,58 @@ pub(crate) async fn as_of(
         |time| time.format("%Y-%m-%d %H:%M:%S%.f").to_string(),
     );
     Err(Error::invalid_input(format!("{time} is earlier than the first version of this dataset")))
+}
+
+/// A search for the newest version that is not younger than a time.
+struct TimeSearch<'a> {
+    store: &'a Arc<Store>,
+    session: &'a Arc<Session>,
+    asof: Timestamp,
+}
+
+impl TimeSearch<'_> {
+    /// A version; `None` for one that is gone, or that a crash has torn.
+    async fn load(&self, at: Located) -> Result<Option<Arc<Snapshot>>> {
+        match load::load(self.store, self.session, at).await {
+            Ok(snapshot) => Ok(Some(snapshot)),
+            Err(error) if error.is_not_found() || load::is_torn(self.store, at).await => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_by_then(&self, snapshot: &Snapshot) -> bool {
+        snapshot.manifest.timestamp <= self.asof
+    }
+
+    /// The last of a few versions that is not younger, and its index. All are read at once.
+    async fn last(&self, versions: &[Located]) -> Result<Option<(usize, Arc<Snapshot>)>> {
+        let loads = versions.iter().map(|&at| self.load(at).boxed()).collect();
+        let loaded = runtime::gather(loads).await?.into_iter().enumerate().rev();
+        Ok(loaded
+            .filter_map(|(index, found)| Some((index, found?)))
+            .find(|(_, found)| self.is_by_then(found)))
+    }
+
+    /// The last of many versions that is not younger.
+    async fn bisect(&self, mut versions: Vec<Located>) -> Result<Option<Arc<Snapshot>>> {
+        let (mut found, mut low, mut high) = (None, 0, versions.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let Some(&at) = versions.get(middle) else { break };
+            match self.load(at).await? {
+                Some(snapshot) if self.is_by_then(&snapshot) => (found, low) = (Some(snapshot), middle + 1),
+                Some(_) => high = middle,
+                None => {
+                    versions.remove(middle);
+                    high -= 1;
+                }
+            }
+        }
+        while let Some(after) = versions.get(low..versions.len().min(low + runtime::IN_FLIGHT))
+            && let Some((index, later)) = self.last(after).await?
+        {
+            (found, low) = (Some(later), low + index + 1);
+        }
+        Ok(found)
+    }
 }

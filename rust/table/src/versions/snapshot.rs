@@ -19,7 +19,6 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, Result, Version, wire};
 use pennon_datafile::{Ahead, FileReader, deletion_file};
 use tokio::sync::OnceCell;
-use tracing::debug;
 
 use super::row_ids::{RowIds, VersionIndex};
 use super::{Located, missing};
@@ -136,34 +135,30 @@ impl Snapshot {
     }
 
     /// Whether the manifest of this name is another one now: the table, or the branch, was dropped and made again. `listed`:
-    /// what a listing of an object store says of it, which is not asked again then. `false` where that cannot be found out,
-    /// as for a version that was cleaned up.
-    pub(crate) async fn is_replaced(&self, listed: Option<FileInfo>) -> bool {
+    /// what a listing of an object store says of it, which is not asked again then. `false` for a version that was cleaned
+    /// up.
+    pub(crate) async fn is_replaced(&self, listed: Option<FileInfo>) -> Result<bool> {
         let source = &self.source;
-        let find = async {
-            match (source.stamp.get(), listed) {
-                (_, Some(found)) if found.size != source.size => return Ok(true),
-                (Some(stamp), Some(found)) if !found.has_other_e_tag(stamp) => return Ok(false),
-                (Some(stamp), None) => match self.store.info(&source.path).await? {
-                    Some(found) if found.size != source.size => return Ok(true),
-                    Some(found) if found.stamp != *stamp => {}
-                    _ => return Ok(false),
-                },
-                _ => {}
-            }
-            let Some(found) = self.store.get_end(&source.path, COMPARED, None).await? else {
-                return Ok(false);
-            };
-            let is_same = found.info.size == source.size && source.tail.ends_with(&found.bytes);
-            if is_same {
-                source.stamp.get_or_init(|| found.info.stamp);
-            }
-            Ok::<_, Error>(!is_same)
+        match (source.stamp.get(), listed) {
+            (_, Some(found)) if found.size != source.size => return Ok(true),
+            (Some(stamp), Some(found)) if !found.has_other_e_tag(stamp) => return Ok(false),
+            (Some(stamp), None) => match self.store.info(&source.path).await? {
+                Some(found) if found.size != source.size => return Ok(true),
+                Some(found) if found.stamp != *stamp => {}
+                _ => return Ok(false),
+            },
+            _ => {}
+        }
+        let found = match self.store.get_end(&source.path, COMPARED, None).await {
+            Err(error) if !error.is_not_found() => return Err(error),
+            found => found.ok().flatten(),
         };
-        find.await.unwrap_or_else(|error| {
-            debug!(path = source.path, %error, "whether a manifest was replaced is not known");
-            false
-        })
+        let Some(found) = found else { return Ok(false) };
+        let is_same = found.info.size == source.size && source.tail.ends_with(&found.bytes);
+        if is_same {
+            source.stamp.get_or_init(|| found.info.stamp);
+        }
+        Ok(!is_same)
     }
 
     /// The error of a change to a version of which [`Self::is_replaced`] is true.
@@ -333,7 +328,7 @@ impl Snapshot {
         let what = format!("it is being read, and a file of it is gone: {error}");
         match self.store.exists(&self.source.path).await {
             Ok(false) => missing::cleaned_up(self.version(), &what),
-            _ if self.is_replaced(None).await => {
+            _ if self.is_replaced(None).await.unwrap_or(false) => {
                 Error::not_found(format!("{}. Open it again: {error}", self.replacement())).with_source(error)
             }
             _ => missing_is_corrupt(error),

@@ -25,7 +25,13 @@ pub(crate) async fn remove_files<'a>(files: impl IntoIterator<Item = (&'a Store,
         let is_data_file = |path: &&String| naming::blob_folder(path) != path.as_str();
         let lists = paths.iter().filter(is_data_file).map(|path| {
             let folder = naming::blob_folder(path);
-            let list = async move { Ok(store.list_below(folder).await.unwrap_or_default()) };
+            let list = async move {
+                let listed = store.list_below(folder).await;
+                Ok(listed.unwrap_or_else(|error| {
+                    warn!(path = store.full_path(folder), %error, "staged blobs were not listed: cleanup will remove them");
+                    Vec::new()
+                }))
+            };
             list.boxed()
         });
         let blobs = runtime::gather(lists.collect()).await.unwrap_or_default();
