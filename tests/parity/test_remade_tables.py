@@ -24,6 +24,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "config": lambda table: table.update_config({"a": "b"}),
     "add a column": lambda table: table.add_columns(pa.field("w", pa.int32())),
     "index": lambda table: table.create_scalar_index("id", "BTREE"),
+    "raw operation": lambda table: pennon.LanceDataset.commit(
+        table, pennon.LanceOperation.Append([]), read_version=table.version
+    ),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import pickle
 import random
@@ -90,6 +92,20 @@ def test_merge_of_parts_from_json(table: pennon.LanceDataset) -> None:
     assert [row["id"] for row in content(done.dataset)] == [at for at in range(100, 500) if at % 7] + [
         *range(500, 800)
     ]
+
+
+def test_damaged_columns_of_a_plan(table: pennon.LanceDataset) -> None:
+    text = jobs.plan_merge(upsert(table), a_source().schema, tasks=1).json()
+    columns = json.loads(text)["work"]["merge"]["source"]
+    content, refused = base64.b64decode(columns), set()
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            JobPlan.from_json(text.replace(columns, base64.b64encode(damaged).decode()))
+        except pennon.InvalidInputError as error:
+            refused.add(str(error).split(": ")[0])
+    assert refused == {"columns of the source of a job"}
 
 
 @pytest.mark.parametrize("meanwhile", [False, True])

@@ -69,8 +69,9 @@ pub(crate) fn commit(
     let transaction: Result<_> = transaction.try_into();
     let transaction = transaction.map_err(|error| to_py(py, &error))?;
     let handle = dataset.map(|dataset| dataset.get(py)).transpose()?;
-    if let Some(handle) = handle.filter(|handle| handle.uncommitted_columns().is_some()) {
+    if let Some(handle) = handle.as_ref().filter(|handle| handle.uncommitted_columns().is_some()) {
         return run(py, handle.commit_on(transaction, mode, options.commit)).map(Dataset::wrap);
     }
-    run(py, pennon_table::Dataset::commit_as(uri, transaction, mode, options)).map(Dataset::wrap)
+    let commit = pennon_table::Dataset::commit_as(uri, transaction, mode, options, handle.as_ref());
+    run(py, commit).map(Dataset::wrap)
 }

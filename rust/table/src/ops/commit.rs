@@ -75,24 +75,30 @@ impl Dataset {
     /// Commits a transaction and gives the version it made: [`Self::commit_as`] with [`CommitMode::Rebase`].
     #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn commit(uri: &str, transaction: Transaction, params: TransactionOptions) -> Result<Self> {
-        Self::commit_as(uri, transaction, CommitMode::Rebase, params).await
+        Self::commit_as(uri, transaction, CommitMode::Rebase, params, None).await
     }
 
-    /// Commits a transaction and gives the version it made.
+    /// Commits a transaction and gives the version it made; to the table of `read`, if that is given.
     ///
     /// Doing it again with the same uuid gives the version the first commit made, unless it is detached. A table that
     /// does not exist is created by an `Overwrite`. Errors: `NotFound` for another operation on a table that does not
     /// exist, `InvalidInput` for fragments, schemas and settings that cannot be, `Unsupported` for operations that
-    /// are only read, `Conflict` by the rules of table format 8.2.
+    /// are only read, `Conflict` by the rules of table format 8.2, and if the table of `read` was dropped and made
+    /// again.
     pub async fn commit_as(
         uri: &str,
         transaction: Transaction,
         mode: CommitMode,
         params: TransactionOptions,
+        read: Option<&Self>,
     ) -> Result<Self> {
         let mut transaction = checked(transaction)?;
         let (store, session) = params.connect.open(uri)?;
-        let newest = match resolve::newest(&store, &session, None).await {
+        let newest = match read.filter(|read| read.snapshot().store.root() == store.root()) {
+            Some(read) => resolve::newest_of(&store, &session, read.snapshot()).await,
+            None => resolve::newest(&store, &session, None).await,
+        };
+        let newest = match newest {
             Ok(newest) => newest,
             Err(error)
                 if error.is_not_found() && matches!(transaction.operation, Operation::Overwrite(_)) =>

@@ -54,6 +54,20 @@ pub(crate) async fn find_newest(
     }
 }
 
+/// The newest version of the table of which a version was read. Errors: `Conflict` if it was dropped and made again.
+pub(crate) async fn newest_of(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    read: &Snapshot,
+) -> Result<Arc<Snapshot>> {
+    let (found, is_replaced) = find_from(read, None).await?;
+    let found = found.ok_or_else(|| load::not_found(store, VERSIONS))?;
+    if is_replaced {
+        return Err(read.replaced());
+    }
+    Ok(load::newest(store, session, found).await?.snapshot)
+}
+
 /// The newest version as [`locate::find`] gives it, and whether the manifest of one that was read is another one now.
 pub(crate) async fn find_from(read: &Snapshot, known: Option<Located>) -> Result<(Option<Located>, bool)> {
     let store = &read.store;

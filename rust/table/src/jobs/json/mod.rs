@@ -10,7 +10,7 @@ mod verify;
 
 use std::sync::Arc;
 
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::convert::try_schema_from_ipc_buffer;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use base64::Engine;
@@ -32,6 +32,7 @@ use self::compact::CompactJson;
 use self::merge::{MergeJson, MergedJson};
 use self::verify::FindingJson;
 use super::{FragmentSlice, JobPlan, NewTable, Pin, ScanWork, Task, TaskResult, Work, WrittenFile};
+use crate::runtime::guarded;
 use crate::scan::{BlobHandling, Projection};
 use crate::session::CreateOptions;
 use crate::write::WrittenFragments;
@@ -473,7 +474,8 @@ fn columns_json(schema: &Schema) -> Result<String> {
 /// The inverse of [`columns_json`]. Errors: `InvalidInput`.
 fn columns_of(text: &str) -> Result<SchemaRef> {
     let bytes = bytes(text, "columns of the source")?;
-    let reader = StreamReader::try_new(bytes.as_slice(), None);
-    let reader = reader.map_err(|e| Error::invalid_input(format!("columns of the source of a job: {e}")))?;
-    Ok(reader.schema())
+    let failed = |why: String| Error::invalid_input(format!("columns of the source of a job: {why}"));
+    // Arrow takes the types of fields for valid ones.
+    let schema = guarded(|| try_schema_from_ipc_buffer(&bytes)).map_err(failed)?;
+    schema.map(Arc::new).map_err(|error| failed(error.to_string()))
 }
