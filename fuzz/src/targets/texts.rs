@@ -2,7 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::Int64Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch,
+    StringArray, StructArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+};
+use arrow_schema::{DataType, Field};
 use pennon_table::expr::Expression;
 use pennon_table::jobs::{JobPlan, Task, TaskResult, Work};
 use pennon_table::{StorageOptions, Store};
@@ -16,11 +21,32 @@ const MOST_SQL: usize = 2048;
 fn rows() -> &'static RecordBatch {
     static ROWS: OnceLock<RecordBatch> = OnceLock::new();
     ROWS.get_or_init(|| {
-        let columns: [(&str, ArrayRef); 4] = [
+        let member: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
+        let fields = vec![Field::new("c", DataType::Int64, true)].into();
+        let members = StructArray::new(fields, vec![member], Some(vec![true, false, true, true].into()));
+        let lists = [Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(i64::MAX)])];
+        let columns: [(&str, ArrayRef); 10] = [
             ("a", Arc::new(Int64Array::from(vec![Some(0), None, Some(i64::MIN), Some(i64::MAX)]))),
             ("b", Arc::new(Float64Array::from(vec![Some(0.5), Some(f64::NAN), None, Some(-0.0)]))),
             ("s", Arc::new(StringArray::from(vec![Some(""), Some("ab%_"), None, Some("\u{1f600}")]))),
             ("f", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, None]))),
+            ("d", Arc::new(Date32Array::from(vec![Some(0), Some(i32::MIN), None, Some(i32::MAX)]))),
+            (
+                "t",
+                Arc::new(TimestampMicrosecondArray::from(vec![
+                    Some(0),
+                    Some(i64::MIN),
+                    None,
+                    Some(i64::MAX),
+                ])),
+            ),
+            (
+                "u",
+                Arc::new(TimestampNanosecondArray::from(vec![Some(1), Some(i64::MIN), None, Some(i64::MAX)])),
+            ),
+            ("n", Arc::new(Decimal128Array::from(vec![Some(0), Some(-1), None, Some(10_i128.pow(38) - 1)]))),
+            ("l", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
+            ("m", Arc::new(members)),
         ];
         RecordBatch::try_from_iter(columns).expect("columns of four rows")
     })
