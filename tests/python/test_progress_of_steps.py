@@ -267,6 +267,20 @@ def stderr() -> Terminal:
     return Terminal()
 
 
+def test_each_result_is_counted_once(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of many tasks is told of each of them, without counting the others again."""
+    rows, counted, seen = jobs.TaskResult.rows.fget, list[int](), list[Progress]()
+    assert rows is not None
+    monkeypatch.setattr(jobs.TaskResult, "rows", property(lambda result: (counted.append(1), rows(result))[1]))
+    plan = jobs.plan_delete(table, "id < 9", tasks=8)
+    jobs.run(plan, progress=seen.append)
+    assert len(seen) == plan.num_tasks > 2
+    assert len(counted) <= len(seen)
+    last = seen[-1]
+    assert (last.tasks, last.fragments, last.rows) == (len(seen), last.of_fragments, 9)
+    assert [at.fragments for at in seen] == sorted(at.fragments for at in seen)
+
+
 def steps(progress: Any, stderr: Terminal) -> None:
     """A write, and a job, of several seconds."""
     with pytest.MonkeyPatch.context() as patch:

@@ -136,18 +136,20 @@ def _results(
         for fragment, _ in task.slices:
             left[fragment] += 1
     results: list[TaskResult] = []
+    read = written = found = 0
     try:
         pending: set[Future[TaskResult]] = set(waiting)
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
-                results.append(future.result())
+                result = future.result()
+                results.append(result)
+                written += result.bytes
+                found += result.rows
                 for fragment, _ in waiting[future].slices:
                     left[fragment] -= 1
+                    read += left[fragment] == 0
                 if report.is_needed:
-                    read = sum(not parts for parts in left.values())
-                    written = sum(result.bytes for result in results)
-                    found = sum(result.rows for result in results)
                     report(Progress(len(results), count, read, len(left), found, None, written))
     except BaseException:
         for future in waiting:
