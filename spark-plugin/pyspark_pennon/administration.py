@@ -6,6 +6,7 @@ All of this is done by the driver, from manifests. Only `verify` opens data file
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from pyspark_pennon.options.source import required_version
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import answered
+from pyspark_pennon.transactions import transactions
 from pyspark_pennon.version_times import in_utc, version_time, version_times
 
 if TYPE_CHECKING:
@@ -488,10 +490,14 @@ def _data_files(table: Any) -> dict[tuple[str, int | None], int]:
 
 
 def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:
-    numbers = [entry["version"] for entry in table.version_refs()]
+    """The rows of the history; versions that a vacuum removes meanwhile are left out."""
+    # A crash may have torn newer ones.
+    numbers = [entry["version"] for entry in table.version_refs() if entry["version"] <= int(table.version)]
+    shown = numbers if limit is None else numbers[-limit:]
+    described = {version: _transaction(found) for version, found in transactions(table, shown[::-1])}
     # One more than are shown, for the difference to the version before.
     if limit is not None and limit + 1 < len(numbers):
-        entries = [table.checkout_version(number).get_version() for number in numbers[-limit - 1 :]]
+        entries = _entries(table, numbers[-limit - 1 :])
     else:
         entries = table.versions()
     rows = []
@@ -503,14 +509,21 @@ def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:
             counts[version] = metrics["numRows"]
             if version - 1 in counts:
                 metrics["numRowsDifference"] = counts[version] - counts[version - 1]
-        rows.append((version, in_utc(entry["timestamp"]), metrics))
-    rows = rows[::-1][: limit or len(rows)]
-    # Those of the versions that are left, as the rows are.
-    transactions = [_transaction(found) for found in table.get_transactions(len(rows))] if rows else []
-    return [
-        (version, made, operation, parameters, read, metrics, message)
-        for (version, made, metrics), (operation, parameters, read, message) in zip(rows, transactions, strict=True)
-    ]
+        if version in described:
+            operation, parameters, read, message = described[version]
+            rows.append((version, in_utc(entry["timestamp"]), operation, parameters, read, metrics, message))
+    return rows[::-1]
+
+
+def _entries(table: Any, versions: list[int]) -> list[Any]:
+    """Entries of versions as in `versions`, without those that are gone."""
+    import pennon
+
+    found = []
+    for version in versions:
+        with suppress(pennon.NotFoundError):
+            found.append(table.checkout_version(version).get_version())
+    return found
 
 
 def _transaction(transaction: Any) -> tuple[str | None, dict[str, str] | None, int | None, str | None]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import session_storage_options
 
@@ -54,7 +55,7 @@ class TableHandle:
         return Target.of(self._spark, self._uri, self._storage_options, self._alias)
 
     def _frame(self, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
-        return self._spark.createDataFrame(rows, schema)
+        return local_frame(self._spark, rows, schema)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._uri!r})"

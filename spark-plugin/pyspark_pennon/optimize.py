@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.catalyst.filters import conjunction
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import FRAGMENT_BITS
 from pyspark_pennon.reads.frames import parallelism, read
 from pyspark_pennon.row_changes import as_column
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
-from pyspark_pennon.tasks.orphans import committing, orphans_named
+from pyspark_pennon.tasks.orphans import committing, verb_errors
 from pyspark_pennon.tasks.retries import retried
 from pyspark_pennon.types.schema import ROW_ADDRESS
 
@@ -166,7 +167,7 @@ class OptimizeBuilder:
         """
         totals = _Totals()
         what = f"the compaction of {self._uri}"
-        with orphans_named(self._uri):
+        with verb_errors(self._uri):
             retried(lambda: self._attempt(totals, options, progress), what, is_repeatable=True)
         metrics = (
             totals.files_added,
@@ -176,7 +177,7 @@ class OptimizeBuilder:
             totals.commits,
             totals.conflicts,
         )
-        return self._spark.createDataFrame([(self._uri, metrics, int(self._open().version))], _METRICS)
+        return local_frame(self._spark, [(self._uri, metrics, int(self._open().version))], _METRICS)
 
     def _attempt(self, totals: _Totals, options: dict[str, Any], progress: bool | None) -> None:
         """One plan on the newest version; raises a conflict that left some of it undone."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid, suggestion
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import ReadOptions, session_storage_options
-from pyspark_pennon.reads.addressed_rows import blob_columns, with_blobs
+from pyspark_pennon.reads.addressed_rows import blob_columns, block_of, with_blobs
 from pyspark_pennon.reads.frames import parallelism, table_frame
 from pyspark_pennon.reads.reader import spark_batches
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
@@ -29,7 +28,7 @@ from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, published, retried
 from pyspark_pennon.tasks.workers import mapped
 from pyspark_pennon.types.assigned_values import assigned
-from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.batches import converter, table_rows
 from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, stored_name, with_stored_names
 from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, expected_schema, quoted
 
@@ -40,6 +39,12 @@ if TYPE_CHECKING:
 
 ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 """Spark has no unsigned integers."""
+
+ROWS_PER_TASK = 1 << 20
+"""Changes that a task holds in memory, about."""
+
+LEAST_ROWS_PER_TASK = 50_000
+"""A task for fewer costs more than it gains, and makes small files."""
 
 DRIVER_BYTES = 64 << 20
 """At most this much the driver reads itself to find rows: to start tasks takes Spark longer."""
@@ -332,7 +337,7 @@ def _change_where(
 def _change_shuffled(
     target: Target, condition: Column | str | None, values: dict[str, Column | str], shown: str | None
 ) -> DataFrame:
-    """Delete or update rows that Spark may have shuffled to find them: each goes to the owner of its fragment."""
+    """Delete or update rows that Spark may have shuffled to find them: each goes to the owner of its block."""
     from pennon import jobs
 
     table = target.open()
@@ -343,21 +348,49 @@ def _change_shuffled(
     storage_options = stored(target.storage_options)
     plan = jobs.plan_change_rows(table, schema, predicate=shown, storage_options=storage_options)
     shipped = ShippedPlan.of(plan, target.storage_options)
-    results = _run_owned(target, wanted, _writing(shipped, schema), f"change rows of {target.uri}")
+    title = f"change rows of {target.uri}"
+    results = _run_owned(target, table, wanted, _writing(shipped, schema), title, counted=matching)
     if not results:
         return target.metrics()
     return target.counted(committed(plan, results))
 
 
 def _run_owned(
-    target: Target, changes: DataFrame, write: Callable[[int, Iterator[pa.RecordBatch]], Any], title: str
+    target: Target,
+    table: Any,
+    changes: DataFrame,
+    write: Callable[[int, Iterator[pa.RecordBatch]], Any],
+    title: str,
+    *,
+    counted: DataFrame,
 ) -> list[Any]:
-    """Results of tasks that each get all changes of a fragment, those with changes only."""
+    """Results of tasks that each get all changes of a block of rows, those with changes only.
+
+    Parameters
+    ----------
+    counted
+        A frame with as many rows as `changes`, which takes less to count.
+    """
     from pyspark.sql import functions as fn
 
-    tasks = parallelism(target.spark)
-    owned = changes.repartition(tasks, fn.shiftright(fn.col(ROW_ADDRESS), 32))
+    # No row changes twice. Where this leaves more tasks than cores, to count the changes costs less than these.
+    tasks = number_of_tasks(target.spark, int(table.count_rows()))
+    if tasks > parallelism(target.spark):
+        tasks = number_of_tasks(target.spark, counted.count())
+    owned = changes.repartition(tasks, block_of(fn.col(ROW_ADDRESS)))
     return [result for result in run_partitions(owned, write, title, tasks=tasks) if result.rows]
+
+
+def number_of_tasks(spark: SparkSession, rows: int, least: int = LEAST_ROWS_PER_TASK) -> int:
+    """How many tasks share the changes of so many rows.
+
+    Parameters
+    ----------
+    least
+        Rows that are worth a task.
+    """
+    most = max(parallelism(spark), -(-rows // ROWS_PER_TASK))
+    return max(1, min(-(-rows // least), most))
 
 
 def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:
@@ -378,16 +411,6 @@ def _writing(shipped: ShippedPlan, schema: pa.Schema) -> Callable[[int, Iterator
         return shipped.task(number).run(table_rows(batches, schema))
 
     return write
-
-
-def table_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatchReader:
-    """Batches of Spark as rows of a table, with the columns of `schema`."""
-    filled = (batch for batch in batches if batch.num_rows)
-    first = next(filled, None)
-    if first is None:
-        return pa.RecordBatchReader.from_batches(schema, [])
-    convert = converter(first.schema, schema, safe=True)
-    return pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
 
 
 def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> DataFrame:
@@ -457,7 +480,8 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
     plan = jobs.plan_change_rows(table, schema, storage_options=stored(target.storage_options))
     shipped = ShippedPlan.of(plan, target.storage_options)
     addressed = _addressed(target, int(table.version), data, names, table)
-    results = _run_owned(target, addressed, _writing(shipped, schema), f"update rows of {target.uri}")
+    title = f"update rows of {target.uri}"
+    results = _run_owned(target, table, addressed, _writing(shipped, schema), title, counted=data)
     return target.counted(committed(plan, results)) if results else target.metrics()
 
 

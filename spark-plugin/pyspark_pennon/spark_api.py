@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -57,6 +58,14 @@ def has_changed(error: Exception, consequence: str) -> bool:
     return True
 
 
+def spark_context(spark: SparkSession) -> SparkContext | None:
+    """The context of a session, which a session of Spark Connect does not have."""
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
 def to_arrow(frame: DataFrame) -> pa.Table:
     """The rows of a frame, collected."""
     if hasattr(frame, "toArrow"):
@@ -86,7 +95,8 @@ def try_cast(value: Column, kind: types.DataType) -> Column:
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark import SparkContext
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.datasource import (
         DataSourceArrowWriter,
         DataSourceReader,
@@ -210,6 +220,7 @@ __all__ = [
     "WriterCommitMessage",
     "has_changed",
     "parsed_type",
+    "spark_context",
     "to_arrow",
     "try_cast",
 ]

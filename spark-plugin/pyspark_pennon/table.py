@@ -23,8 +23,7 @@ from pyspark_pennon.options.source import session_storage_options
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.references import ReferenceMethods
 from pyspark_pennon.row_changes import delete_rows, take_rows, update_rows, update_rows_where
-from pyspark_pennon.tasks.failed_jobs import failures_named
-from pyspark_pennon.tasks.orphans import orphans_named
+from pyspark_pennon.tasks.orphans import verb_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -347,7 +346,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.delete().first()["num_deleted_rows"]
         2
         """
-        with orphans_named(self._uri), failures_named():
+        with verb_errors(self._uri):
             return delete_rows(self._target(), condition)
 
     def update(
@@ -402,7 +401,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition
-        with orphans_named(self._uri), failures_named():
+        with verb_errors(self._uri):
             return update_rows_where(self._target(), condition, set or {})  # type: ignore[arg-type]
 
     updateExpr = update  # noqa: N815 - Delta's name for text values
@@ -499,5 +498,5 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, carrier='AA'), Row(id=2, carrier='DL')]
         """
-        with orphans_named(self._uri):
+        with verb_errors(self._uri):
             return update_rows(self._target(), data)

@@ -1,8 +1,7 @@
-"""Every call of this package into `pennon`, in one module.
+"""What reads and verbs share of `pennon`: tables from options, columns and schemas, plans of reads and writes.
 
-Tasks and the driver's helper processes share nothing, so each function opens the table from its URI.
-`pennon` is imported inside the functions: Spark imports this package in processes that never touch
-a table.
+Tasks and the driver's helper processes share nothing, so a table is opened from its URI. Here and elsewhere
+`pennon` is imported inside of functions: Spark imports this package in processes that never touch a table.
 """
 
 from __future__ import annotations
@@ -62,11 +61,6 @@ def find_table(uri: str, storage_options: Mapping[str, str]) -> Any | None:
         return pennon.dataset(uri, storage_options=stored(storage_options))
     except pennon.NotFoundError:
         return None
-
-
-def count(options: ReadOptions) -> int:
-    """Rows of the version that `options` name; without a filter the manifest tells."""
-    return int(open_table(options).count_rows(filter=options.filter_sql))
 
 
 def read_schema(table: Any, options: ReadOptions) -> StructType:

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from pyspark_pennon import LanceTable, write
+from pyspark_pennon import LanceTable, administration, write
 from pyspark_pennon.administration import replaced_before
+from pyspark_pennon.local_frames import local_frame
+from pyspark_pennon.transactions import transactions
 
 
 @pytest.fixture
@@ -191,6 +193,43 @@ def test_restore(spark: SparkSession, table: pennon.LanceDataset) -> None:
         handle.restoreToVersion(99)
     with pytest.raises(pennon.InvalidInputError):
         handle.restoreToTimestamp("2020-01-01")
+
+
+def test_rows_of_the_driver_need_no_task(spark: SparkSession) -> None:
+    schema = "n long, text string, made timestamp, said map<string,string>, l array<string>, s struct<a:int,b:long>"
+    made = datetime(2026, 11, 29, 12, 30, 0, 5)
+    rows = [
+        (1, "it's", made, {"a": "b", "c": None}, ["x", None], (1, None)),
+        (None, None, made.replace(tzinfo=timezone(timedelta(hours=2))), {}, [], (None, 2)),
+        (None, None, None, None, None, None),
+    ]
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    for given in (rows, []):
+        expected = spark.createDataFrame(given, schema)
+        before = scheduler.numTotalJobs()
+        found = local_frame(spark, given, schema)
+        collected = found.collect()
+        assert scheduler.numTotalJobs() == before
+        assert (found.schema, collected) == (expected.schema, expected.collect())
+
+
+def test_a_vacuum_while_the_history_is_read(
+    spark: SparkSession, table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+
+    def races(dataset: pennon.LanceDataset, versions: list[int]) -> Any:
+        pennon.dataset(table.uri).cleanup_old_versions(retain_versions=2)
+        return transactions(dataset, versions)
+
+    monkeypatch.setattr(administration, "transactions", races)
+    for limit in (None, 3):
+        pennon.dataset(table.uri).insert({"id": [50]})
+        pennon.dataset(table.uri).delete("id = 50")
+        newest = handle.version
+        found = handle.history(limit).collect()
+        assert [row.version for row in found] == [newest, newest - 1]
+        assert [row.operation for row in found] == ["Delete", "Append"]
 
 
 def test_what_a_vacuum_keeps() -> None:

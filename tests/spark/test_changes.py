@@ -16,6 +16,7 @@ from pyspark_pennon.feed import changes
 from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.tasks.executor import typed_error
+from pyspark_pennon.transactions import transactions
 from support.model import Machine, program
 from support.seeds import seeds
 from support.spark_frames import sorted_rows
@@ -225,6 +226,18 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
     unstable = pennon.write_dataset({"id": [1]}, f"{table.uri}-2", enable_stable_row_ids=False)
     with pytest.raises(Exception, match="needs stable row ids"):
         read_changes(spark, unstable.uri, starting_version=1).collect()
+
+
+def test_a_vacuum_while_a_feed_is_planned(
+    spark: SparkSession, table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def races(dataset: pennon.LanceDataset, versions: list[int]) -> Any:
+        pennon.dataset(table.uri).cleanup_old_versions(retain_versions=1)
+        return transactions(dataset, versions)
+
+    monkeypatch.setattr(changes, "transactions", races)
+    with pytest.raises(pennon.NotFoundError, match=r"Version 7 .* was removed by a vacuum, .* at version 9"):
+        LanceTable.forPath(spark, table.uri).changes(2)
 
 
 @pytest.mark.parametrize("is_shallow", [True, False])

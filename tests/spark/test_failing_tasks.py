@@ -13,6 +13,7 @@ from typing import Any
 
 import lance
 import pennon
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import NumberFormatException
@@ -21,7 +22,6 @@ from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, optimize, read, row_changes, write
 from pyspark_pennon.merge import attempt as merge_attempt
 from pyspark_pennon.tasks import executor
-from pyspark_pennon.writes import tasks as write_tasks
 
 ROWS = 40
 
@@ -150,6 +150,26 @@ def test_a_worker_that_ends(spark: SparkSession, table: LanceTable, uri: str, ve
     assert pennon.dataset(table.uri).version == 1
 
 
+def test_a_value_that_does_not_fit_is_written_once(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+    pennon.write_dataset(pa.table({"id": [1], "n": pa.array([1], pa.int8())}), uri)
+    calls = tmp_path / "calls"
+
+    def value(at: int) -> int:
+        with calls.open("a") as file:
+            file.write("1")
+        return at * 300
+
+    frame = spark.range(1, 2, 1, 1).select("id", fn.udf(value, "long")("id").alias("n"))
+    with pytest.raises(pennon.SchemaMismatchError, match=r"column 'n': .* 300 not in range") as caught:
+        write(frame, uri, mode="append")
+    assert caught.value.__cause__ is None
+    assert calls.read_text() == "1"
+    calls.unlink()
+    with pytest.raises(pennon.InvalidInputError, match="1 rows of a batch do not satisfy replace_where"):
+        write(frame, uri, mode="overwrite", replace_where="id = 7")
+    assert calls.read_text() == "1"
+
+
 @pytest.mark.parametrize("verb", ["update", "merge", "write"])
 def test_stages_that_fail_at_once(
     spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch, verb: str
@@ -167,8 +187,7 @@ def test_stages_that_fail_at_once(
     def fail(_frame: Any) -> Any:
         raise Py4JJavaError("An error occurred while calling o1.getResult.\n", outer)
 
-    for module in (executor, write_tasks):
-        monkeypatch.setattr(module, "to_arrow", fail)
+    monkeypatch.setattr(executor, "to_arrow", fail)
     with pytest.raises(NumberFormatException, match=r"^\[CAST_INVALID_INPUT\] 1") as caught:
         ended(spark, table, verb, fn.col("id"))
     assert caught.value.__cause__ is None
@@ -197,7 +216,7 @@ def test_a_job_that_is_cancelled(spark: SparkSession, table: LanceTable, uri: st
         with pytest.raises(pennon.PennonError) as caught:
             ended(spark, table, verb, fn.udf(slow, "long")("id"))
         cancelled.result()
-    start = "The job was cancelled, and nothing of it was committed: Job "
+    start = "The job was cancelled before its commit: Job "
     assert str(caught.value).startswith(start)
     assert str(caught.value).endswith(" cancelled as part of cancellation of all jobs")
     assert isinstance(caught.value.__cause__, Py4JJavaError)
@@ -212,6 +231,9 @@ def test_conditions_too_deep_for_spark(spark: SparkSession, table: LanceTable, u
         lambda: table.delete(deep),
         lambda: table.update(deep, {"n": "1"}),
         lambda: table.merge(source, (fn.col("id") == fn.col("key")) & deep).whenMatchedDelete().execute(),
+        lambda: table.addColumns({"more": deep}),
+        lambda: table.optimize().where(deep).executeCompaction(),
+        lambda: write(spark.range(3), uri, mode="overwrite", replace_where=deep),
     ]
     for verb in verbs:
         with pytest.raises(pennon.UnsupportedError, match=r"nested too deeply for Spark, .* Use isin\(\)"):

@@ -15,6 +15,7 @@ from pennon.indices import IndexConfig
 from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable
 from pyspark_pennon.indices import care as index_care
+from support.spread import spread
 from support.vectors import KINDS, PARTITIONS, exact, table_of, vectors, written
 
 MORE = 1400
@@ -61,6 +62,7 @@ def segments(uri: str, name: str) -> int:
     return int(pennon.dataset(uri).stats.index_stats(name)["num_segments"])
 
 
+@spread()
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("retrain", [False, True], ids=["", "retrain"])
 def test_values(spark: SparkSession, uris: tuple[str, str], kind: str, retrain: bool) -> None:
@@ -264,7 +266,7 @@ def test_another_writer_drops_an_index(
     for name in ("b", "c"):
         pennon.dataset(uri).create_scalar_index("id", "BTREE", name)
     pennon.write_dataset(table_of(vectors(MORE), 2000), uri, mode="append", max_rows_per_file=350)
-    commit, dropped = index_care._commit, []
+    commit, dropped = index_care.commit_entries, []
 
     def commit_later(*arguments: Any) -> None:
         if not dropped:
@@ -272,7 +274,7 @@ def test_another_writer_drops_an_index(
             pennon.dataset(uri).drop_index("b")
         commit(*arguments)
 
-    monkeypatch.setattr(index_care, "_commit", commit_later)
+    monkeypatch.setattr(index_care, "commit_entries", commit_later)
     LanceTable.forPath(spark, uri).optimizeIndices()
     assert [index.name for index in pennon.dataset(uri).describe_indices()] == ["c"]
     assert covered(uri, "c")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import lance
 import pennon
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable
+from pyspark_pennon.indices.build import IndexBuild
 
 ROWS = 3000
 
@@ -92,6 +94,55 @@ def test_care(spark: SparkSession, table: LanceTable) -> None:
     assert table.indices().count() == 0
 
 
+def test_after_a_conflict_segments_of_unchanged_fragments_are_kept(
+    table: LanceTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, groups = IndexBuild._segments, []
+
+    def built(index: IndexBuild, read: Any, fragments: list[list[int]], shared: Any) -> list[Any]:
+        segments = build(index, read, fragments, shared)
+        if not groups:
+            kept = [part.fragment_id for part in read.get_fragments() if part.fragment_id not in fragments[1]]
+            pennon.dataset(table.uri).optimize.compact_files(excluded_fragment_ids=kept)
+        groups.append(fragments)
+        return segments
+
+    monkeypatch.setattr(IndexBuild, "_segments", built)
+    table.createIndex("id")
+    assert len(groups[0][1]) > 1
+    assert groups[1] == [[5]]
+    (row,) = table.indices().collect()
+    assert (row.segments, row.indexed_rows, row.unindexed_rows) == (2, ROWS, 0)
+    for id in range(0, ROWS, 100):
+        assert pennon.dataset(table.uri).count_rows(f"id = {id}") == 1
+        assert lance.dataset(table.uri).count_rows(f"id = {id}") == 1
+    (left,) = table.verify(leftovers=True).collect()
+    assert (left.severity, left.files) == ("leftover", 2)  # those of one segment
+
+
+def test_a_table_that_is_made_again_meanwhile(table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of the table before are not those of the new one, even if their files are there."""
+    build, builds = IndexBuild._segments, 0
+    old = pennon.dataset(table.uri).to_table()
+
+    def built(index: IndexBuild, read: Any, fragments: list[list[int]], shared: Any) -> list[Any]:
+        nonlocal builds
+        segments = build(index, read, fragments, shared)
+        builds += 1
+        if builds == 1:
+            for name in ("data", "_versions", "_transactions", "_deletions"):
+                shutil.rmtree(f"{table.uri}/{name}", ignore_errors=True)
+            rows = max(fragment.count_rows() for fragment in read.get_fragments())
+            pennon.write_dataset(old.take(range(old.num_rows - 1, -1, -1)), table.uri, max_rows_per_file=rows)
+        return segments
+
+    monkeypatch.setattr(IndexBuild, "_segments", built)
+    table.createIndex("id")
+    assert builds == 2
+    for id in (0, 7, old.num_rows - 1):
+        assert lance.dataset(table.uri).to_table(["id"], filter=f"id = {id}").to_pydict() == {"id": [id]}
+
+
 def test_what_is_refused(table: LanceTable) -> None:
     with pytest.raises(pennon.NotFoundError, match="nope"):
         table.createIndex("nope")
@@ -102,6 +153,8 @@ def test_what_is_refused(table: LanceTable) -> None:
     table.createIndex("id")
     with pytest.raises(pennon.AlreadyExistsError, match="id_idx"):
         table.createIndex("id", replace=False)
+    with pytest.raises(pennon.AlreadyExistsError, match="different fields"):
+        table.createIndex("k", name="id_idx")
     with pytest.raises(pennon.NotFoundError, match="nope"):
         table.dropIndex("nope")
     assert pennon.dataset(table.uri).version == 2

@@ -101,6 +101,7 @@ VERBS: dict[str, tuple[Callable[[LanceTable, SparkSession], Any], dict[int, int]
         lambda table, spark: write(spark.range(50, 51).withColumn("n", fn.lit(9)), table._uri, mode="append"),
         {**BEFORE, 50: 9},
     ),
+    "createIndex": (lambda table, spark: table.createIndex("id", "BITMAP", replace=False), BEFORE),
     "setProperties": (lambda table, spark: table.setProperties({"owner": "flights"}), BEFORE),
     "unsetProperties": (lambda table, spark: table.unsetProperties(["owner"]), BEFORE),
     "restoreToVersion": (lambda table, spark: table.restoreToVersion(1), BEFORE),
@@ -118,6 +119,31 @@ def test_a_commit_whose_answer_is_lost_happens_once(
     assert pennon.dataset(uri).version == 2
     assert rows(uri) == expected
     assert read(spark, uri).count() == len(expected)
+
+
+def test_the_care_of_indices_whose_answer_is_lost(
+    table: LanceTable, uri: str, lost: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_pennon.indices.care._LEAST_ROWS", 1)
+    table.createIndex("id", "BITMAP")
+    table.optimizeIndices(retrain=True)
+    assert [lost.count(uuid) for uuid in lost] == [2] * 4
+    assert pennon.dataset(uri).version == 3
+    assert rows(uri) == BEFORE
+
+
+def test_an_index_whose_answers_are_all_lost(table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, calls = pennon.LanceDataset.commit, list[str]()
+
+    def losing(base: Any, transaction: pennon.Transaction, **options: Any) -> Any:
+        commit(base, transaction, **options)
+        calls.append(transaction.uuid)
+        raise pennon.CommitUnknownError("the answer was lost", transaction.uuid)
+
+    monkeypatch.setattr(pennon.LanceDataset, "commit", staticmethod(losing))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    table.createIndex("id", "BITMAP", replace=False)
+    assert (len(calls), len(set(calls)), pennon.dataset(uri).version) == (5, 1, 2)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -15,8 +15,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
-from pyspark_pennon import LanceTable, read, read_changes, typed_error, wheel
+from pyspark_pennon import DefaultSource, LanceTable, read, read_changes, typed_error, wheel
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads import frames
 from pyspark_pennon.reads.reader import Reader, pinned_schema
@@ -135,8 +136,7 @@ def test_versions_columns_and_system_columns(spark: SparkSession, table: pennon.
     assert read(spark, table.uri, tasks=3).rdd.getNumPartitions() == 3
     assert read(spark, table.uri, bytes_per_task=1_000).count() == 18
     assert read(spark, table.uri).rdd.getNumPartitions() == 1
-    assert wheel.count(ReadOptions(table.uri)) == 18
-    assert wheel.count(ReadOptions(table.uri, version="two", filter_sql="id < 5")) == 5
+    assert read(spark, table.uri, tag="two", filter_sql="id < 5").count() == 5
 
 
 def test_user_schema_prunes(spark: SparkSession, table: pennon.LanceDataset) -> None:
@@ -425,12 +425,20 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
-def test_bad_options(
-    spark: SparkSession, table: pennon.LanceDataset, options: dict[str, str], message: str
-) -> None:
-    with pytest.raises(AnalysisException) as caught:
-        spark.read.format("pennon").options(**options).load(table.uri)
+def test_bad_options(table: pennon.LanceDataset, options: dict[str, str], message: str) -> None:
+    with pytest.raises(pennon.PennonError) as caught:
+        DefaultSource(CaseInsensitiveDict({"path": table.uri, **options})).schema()
     assert message in str(caught.value)
+
+
+def test_spark_shows_what_is_wrong_with_options(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    for options, message in [
+        ({"withRowIds": "true"}, "did you mean 'with_row_id'"),
+        ({"version": "99"}, "was not found"),
+    ]:
+        with pytest.raises(AnalysisException) as caught:
+            spark.read.format("pennon").options(**options).load(table.uri)
+        assert message in str(caught.value)
 
 
 def test_bad_arguments(spark: SparkSession, table: pennon.LanceDataset) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import lance
@@ -19,7 +20,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
 from pyspark_pennon import LanceTable, row_changes, typed_error, wheel, write
 from pyspark_pennon.tasks import retries
-from support.spark_frames import counts
+from support.spark_frames import counts, frame_of
 
 
 @pytest.fixture
@@ -115,23 +116,44 @@ def test_updates_are_those_of_spark(spark: SparkSession, dataset: pennon.LanceDa
     assert len(feed) == 2 * len(touched)
 
 
+def test_tasks_share_the_rows_of_one_fragment(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pennon.write_dataset({"id": list(range(64)), "n": [0] * 64}, uri)
+    handle = LanceTable.forPath(spark, uri)
+    monkeypatch.setattr(row_changes, "ROWS_PER_TASK", 16)
+    monkeypatch.setattr(row_changes, "number_of_tasks", partial(row_changes.number_of_tasks, least=1))
+    monkeypatch.setattr("pyspark_pennon.reads.addressed_rows.BLOCK_BITS", 2)
+    spark.range(48).createOrReplaceTempView("chosen")
+    new = handle.toDF(with_row_id=True).where("id < 48").selectExpr("_rowid", "id * 2 AS n")
+    for change, value in (
+        (lambda: handle.updateRows(new), 2),
+        (lambda: handle.update("id IN (SELECT id FROM chosen)", {"n": "id * 3"}), 3),
+    ):
+        before = {part.fragment_id for part in pennon.dataset(uri).get_fragments()}
+        assert counts(change()) == (48, 0, 0)
+        assert len({part.fragment_id for part in pennon.dataset(uri).get_fragments()} - before) == 3
+        found = pennon.dataset(uri).to_table().to_pylist()
+        assert sorted(row["n"] for row in found) == [0] * 16 + [at * value for at in range(48)]
+
+
 def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
     handle = LanceTable.forPath(spark, dataset.uri)
     handle.delete("id = 5")
-    ids = spark.createDataFrame([(7,), (59,), (5,), (7,)], "_rowid long").coalesce(1)
+    ids = frame_of(spark, [(7,), (59,), (5,), (7,)], "_rowid long").coalesce(1)
     taken = handle.takeRows(ids, ["name"])
     handle.update("id = 7", {"name": "'later'"})
     assert [tuple(row) for row in taken.collect()] == [("Name 7", 7), ("Name 59", 59), ("Name 7", 7)]
-    new = spark.createDataFrame([(59, "x", 1), (0, "y", 2)], "_rowid long, name string, part long")
+    new = frame_of(spark, [(59, "x", 1), (0, "y", 2)], "_rowid long, name string, part long")
     assert counts(handle.updateRows(new)) == (2, 0, 0)
     found = rows(dataset.uri)
     assert (found[59][1:3], found[0][1:3], found[7][2]) == ((1, "x"), (2, "y"), "later")
     with pytest.raises(pennon.NotFoundError, match="1000"):
-        handle.updateRows(spark.createDataFrame([(1000, "x")], "_rowid long, name string"))
+        handle.updateRows(frame_of(spark, [(1000, "x")], "_rowid long, name string"))
     with pytest.raises(pennon.InvalidInputError, match="2 rows of the frame have the _rowid 1"):
-        handle.updateRows(spark.createDataFrame([(1, "x"), (1, "y")], "_rowid long, name string"))
+        handle.updateRows(frame_of(spark, [(1, "x"), (1, "y")], "_rowid long, name string"))
     with pytest.raises(pennon.InvalidInputError, match="expected _rowid"):
-        handle.updateRows(spark.createDataFrame([(1, "x")], "id long, name string"))
+        handle.updateRows(frame_of(spark, [(1, "x")], "id long, name string"))
     for kind in ("double", "decimal(4,1)"):
         fractions = ids.selectExpr(f"cast(_rowid + 0.5 as {kind}) _rowid", "'x' name")
         with pytest.raises(
@@ -142,7 +164,7 @@ def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
             pennon.InvalidInputError, match=rf"_rowid has the type {re.escape(kind)}; expected long"
         ):
             handle.takeRows(fractions.select("_rowid"))
-    wrong = spark.createDataFrame([(None, "x"), (-1, "x"), (1000, "x")], "_rowid long, name string")
+    wrong = frame_of(spark, [(None, "x"), (-1, "x"), (1000, "x")], "_rowid long, name string")
     for condition, kind in (("_rowid IS NULL", pennon.InvalidInputError), ("_rowid < 0", PositionError)):
         with pytest.raises(PythonException) as caught:
             handle.takeRows(wrong.where(condition).select("_rowid")).collect()
@@ -167,7 +189,7 @@ def test_values_of_blobs(spark: SparkSession, uri: str, stable: bool) -> None:
     assert found == {0: b"", 1: values[1], 2: None, 3: bytes([3]) * 6, 25: values[5]}
     if not stable:
         with pytest.raises(PythonException, match="belongs to non-existent fragment: 9"):
-            handle.takeRows(spark.createDataFrame([(9 << 32,)], "_rowid long")).collect()
+            handle.takeRows(frame_of(spark, [(9 << 32,)], "_rowid long")).collect()
 
 
 def between(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> list[int]:

@@ -227,6 +227,22 @@ def test_columns_that_change(table: pennon.LanceDataset) -> None:
     assert (last["n"], last["more"], last["_change_type"]) == (1 << 40, 7, "insert")
 
 
+@pytest.mark.parametrize("feed", [FEED, {}])
+def test_columns_that_change_after_load(table: pennon.LanceDataset, feed: dict[str, str]) -> None:
+    table.add_columns({"n": "cast(id as int)"})
+    query = Query(table.uri, **feed, columns="id,n")
+    table.alter_columns({"path": "n", "data_type": pa.int64()})
+    again = "in version 3 of .*: load the stream again, and start the query with the same checkpoint"
+    with pytest.raises(
+        pennon.SchemaMismatchError, match=f"'n' was asked for as int, but the feed has bigint, {again}"
+    ):
+        query.reader().initialOffset()
+    table.alter_columns({"path": "n", "name": "m"})
+    with pytest.raises(pennon.InvalidInputError, match="no column 'n'; its columns are id, m, in version 4 of "):
+        query.reader().initialOffset()
+    assert len(query.restart(columns="id,m").read()) == 10
+
+
 def test_an_overwrite_in_another_order(uri: str) -> None:
     """The query goes on with the columns of the same names, in versions before and after."""
     pennon.write_dataset({"a": [1], "b": [2]}, uri)

@@ -26,6 +26,8 @@ from pyspark_pennon.reads.frames import parallelism
 from pyspark_pennon.tasks import executor
 from pyspark_pennon.tasks.executor import run_tasks, typed_error
 from pyspark_pennon.tasks.progress import SETTING, Done
+from support.long import ATTEMPTS
+from support.spark_frames import frame_of
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ def test_what_may_pass_is_tried_again(spark: SparkSession, tmp_path: Path) -> No
     work = [
         Work(str(tmp_path), 0),
         Work(str(tmp_path), 1, pennon.StoreError("the store is busy"), fails=1),
-        Work(str(tmp_path), 2, OSError("no route"), fails=2),
+        Work(str(tmp_path), 2, OSError("no route"), fails=ATTEMPTS - 1),
     ]
-    assert run_tasks(spark, work, "tried again") == [(0, 0), (1, 1), (2, 2)]
-    assert [attempts(tmp_path, number) for number in range(3)] == [1, 2, 3]
+    assert run_tasks(spark, work, "tried again") == [(0, 0), (1, 1), (2, ATTEMPTS - 1)]
+    assert [attempts(tmp_path, number) for number in range(3)] == [1, 2, ATTEMPTS]
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,8 @@ def test_what_may_pass_is_tried_again(spark: SparkSession, tmp_path: Path) -> No
     [
         (pennon.InvalidInputError("no such column"), 1),
         (pennon.CommitConflictError("somebody was faster", retryable=False), 1),
-        (pennon.StoreError("the store is gone"), 4),
-        (ValueError("a function of the user"), 4),
+        (pennon.StoreError("the store is gone"), ATTEMPTS),
+        (ValueError("a function of the user"), ATTEMPTS),
     ],
 )
 def test_errors_are_raised_as_they_were(
@@ -293,7 +295,7 @@ def test_all_verbs_have_a_line(spark: SparkSession, uri: str, lines: Callable[[]
     handle.update("id < 12", {"n": "id"})
     (line,) = lines()
     assert re.fullmatch(rf"update {re.escape(uri)}: (\d) of \1 tasks, 7 rows, {re.escape(size(3))}", line)
-    new = spark.createDataFrame([(20, 9), (50, 9)], "id long, n long")
+    new = frame_of(spark, [(20, 9), (50, 9)], "id long, n long")
     merge = handle.alias("t").merge(new.alias("s"), "t.id = s.id")
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     (line,) = lines()
@@ -311,7 +313,7 @@ def test_all_verbs_have_a_line(spark: SparkSession, uri: str, lines: Callable[[]
     ids = handle.toDF(with_row_id=True).where("id = 30").selectExpr("_rowid", "7L AS n")
     handle.updateRows(ids)
     (line,) = lines()
-    assert re.fullmatch(rf"update rows of {re.escape(uri)}: 2 of 2 tasks, 1 rows, {re.escape(size(8))}", line)
+    assert re.fullmatch(rf"update rows of {re.escape(uri)}: 1 of 1 tasks, 1 rows, {re.escape(size(8))}", line)
     handle.optimize().executeCompaction()
     assert lines() == [f"compact {uri}: 1 of 1 tasks, 37 rows, {size(handle.version)}"]
     handle.optimize().executeCompaction(target_rows_per_fragment=10, progress=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,9 +17,9 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark_pennon import LanceTable, apply_changes, upsert_batches
+from pyspark_pennon import LanceTable, apply_changes, read, read_changes, upsert_batches
 from pyspark_pennon.streams.batch_calls import numbered_call
-from pyspark_pennon.streams.sink import BATCH, PART, QUERY, StreamBatch
+from pyspark_pennon.streams.sink import BATCH, PART, QUERY, QUERY_PROPERTY, StreamBatch
 from pyspark_pennon.tasks.executor import typed_error
 from support.spark_frames import stream
 
@@ -35,6 +36,24 @@ def through(frame: DataFrame, function: Callable[[DataFrame, int], None], checkp
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(120)
     return str(query.id)
+
+
+@pytest.fixture
+def called(spark: SparkSession) -> Callable[[Callable[[DataFrame, int], None], DataFrame, int], None]:
+    """Calls a function with a batch, each time as in another run of one query, without a stream."""
+    context, query = spark.sparkContext, str(uuid.uuid4())
+
+    def call(function: Callable[[DataFrame, int], None], batch: DataFrame, number: int) -> None:
+        description = f"id = {query}\nrunId = {uuid.uuid4()}\nbatch = {number}"
+        for name, value in ((QUERY_PROPERTY, query), ("spark.job.description", description)):
+            context.setLocalProperty(name, value)
+        try:
+            function(batch, number)
+        finally:
+            for name in (QUERY_PROPERTY, "spark.job.description"):
+                context.setLocalProperty(name, None)  # type: ignore[arg-type]
+
+    return call
 
 
 def forget(checkpoint: Path) -> None:
@@ -96,30 +115,30 @@ def test_a_second_table_is_kept_in_step(spark: SparkSession, source: pennon.Lanc
 
 
 def test_columns_that_the_first_table_gets(
-    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, called: Any
 ) -> None:
-    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+    target, begins = tmp_path / "second", [1]
 
     def step(*, merge_schema: bool = True) -> int:
-        feed = stream(spark, source.uri, readChangeFeed=True)
-        through(feed, apply_changes(str(target), "id", merge_schema=merge_schema), checkpoint)
+        """Apply what happened since the last batch, whose number is that of its first version."""
+        feed = read_changes(spark, source.uri, starting_version=begins[-1])
+        called(apply_changes(str(target), "id", merge_schema=merge_schema), feed, begins[-1])
+        begins.append(pennon.dataset(source.uri).version + 1)
         return pennon.dataset(str(target)).version
 
     version = step()
     source.add_columns({"half": "id / 2.0"})
     source.delete("id = 3")
-    with pytest.raises(StreamingQueryException) as caught:
+    with pytest.raises(pennon.InvalidInputError) as caught:
         step(merge_schema=False)
-    found = typed_error(caught.value)
-    assert type(found) is pennon.InvalidInputError
-    assert str(found) == (
+    assert str(caught.value) == (
         f"The batch has the column 'half', which {target} lacks: set merge_schema to add it, or leave it out of "
         "the stream"
     )
     # Rows and column are one commit; the batch runs again after a crash, and makes none.
     assert step() == version + 1
     assert content(target) == content(source.uri)
-    forget(checkpoint)
+    begins.pop()
     assert step(merge_schema=False) == version + 1
     # A column for the rows to come, and one for the nulls of a batch that only deletes.
     source.add_columns(pa.schema([("note", pa.string())]))
@@ -134,21 +153,25 @@ def test_columns_that_the_first_table_gets(
     assert pennon.verify(str(target)).findings == []
 
 
-def test_columns_of_later_batches(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
-    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+def test_columns_of_later_batches(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, called: Any
+) -> None:
+    target = tmp_path / "second"
     upsert = upsert_batches(str(target), "id", order_by="at", merge_schema=True)
-    through(stream(spark, source.uri), upsert, checkpoint)
-    source.add_columns(pa.schema([("note", pa.string())]))
-    source.insert({"id": [1, 1, 20], "name": list("abc"), "at": [1, 2, 1], "note": list("xyz")})
-    with pytest.raises(StreamingQueryException, match=r"'note', which .* lacks: set merge_schema"):
-        through(stream(spark, source.uri), upsert_batches(str(target), "id", order_by="at"), checkpoint)
-    through(stream(spark, source.uri), upsert, checkpoint)
+    called(upsert, read(spark, source.uri), 0)
+    later = {"id": [1, 1, 20], "name": list("abc"), "at": [1, 2, 1], "note": list("xyz")}
+    batch = spark.createDataFrame(pa.table(later))
+    with pytest.raises(pennon.InvalidInputError, match=r"'note', which .* lacks: set merge_schema"):
+        called(upsert_batches(str(target), "id", order_by="at"), batch, 1)
+    called(upsert, batch, 1)
     found = {row["id"]: (row["name"], row["note"]) for row in content(target)}
     assert (found[1], found[20], found[2], len(found)) == (("b", "y"), ("c", "z"), ("n2", None), 11)
 
 
-def test_rows_keep_their_ids_in_upserts(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
-    target, checkpoint = tmp_path / "second", tmp_path / "checkpoint"
+def test_rows_keep_their_ids_in_upserts(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, called: Any
+) -> None:
+    target = tmp_path / "second"
     pennon.write_dataset(source.to_table().slice(0, 3), str(target))
     upsert = upsert_batches(str(target), ["id"], order_by="at", update_when="s.at >= t.at")
 
@@ -157,24 +180,24 @@ def test_rows_keep_their_ids_in_upserts(spark: SparkSession, source: pennon.Lanc
         return {row["id"]: row["_rowid"] for row in rows}
 
     before = ids()
-    through(stream(spark, source.uri), upsert, checkpoint)
+    called(upsert, read(spark, source.uri), 0)
     assert content(target) == content(source.uri)
     assert before.items() <= ids().items()
     kept = ids()
     rows = {"id": [1, 1, 1, 50, 50, 2], "name": list("abcdef"), "at": [3, 5, 4, 1, 2, -1]}
-    source.insert(rows)
-    through(stream(spark, source.uri), upsert, checkpoint)
+    batch = spark.createDataFrame(pa.table(rows))
+    called(upsert, batch, 1)
     found = {row["id"]: row["name"] for row in content(target)}
     assert (found[1], found[50], found[2]) == ("b", "e", "n2")
     assert kept.items() <= ids().items()
     version = pennon.dataset(str(target)).version
-    forget(checkpoint)
-    through(stream(spark, source.uri), upsert, checkpoint)
+    called(upsert, batch, 1)
     assert pennon.dataset(str(target)).version == version
     # A new table from all of it; rows without a key are all inserted.
     other = tmp_path / "other"
+    source.insert(rows)
     source.insert(pa.table({"id": [None, None], "name": ["x", "y"], "at": [1, 2]}, source.schema))
-    through(stream(spark, source.uri), upsert_batches(str(other), "id", order_by="at"), tmp_path / "other-state")
+    called(upsert_batches(str(other), "id", order_by="at"), read(spark, source.uri), 0)
     found = [(row["id"], row["name"]) for row in lance.dataset(str(other)).to_table().to_pylist()]
     assert {(1, "b"), (None, "x"), (None, "y")} <= set(found)
     assert len(found) == 11 + 2
@@ -257,10 +280,10 @@ def test_upserts_next_to_compactions(
 
 
 def test_calls_of_one_batch_are_told_apart(
-    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, called: Any
 ) -> None:
     """Several calls into one table, under two of its names; the second time the first is there already."""
-    target, checkpoint, failures = tmp_path / "second", tmp_path / "checkpoint", ["once", "twice"]
+    target, failures = tmp_path / "second", ["once", "twice"]
     upsert, renamed = upsert_batches(str(target), "id"), upsert_batches(f"{target}/", ["id", "at"])
     other, calls = upsert_batches(str(tmp_path / "other"), "id"), list[int]()
 
@@ -273,15 +296,17 @@ def test_calls_of_one_batch_are_told_apart(
         renamed(batch.where("id >= 5"), number)
         upsert(batch.where("id = 9").selectExpr("id", "'last' AS name", "at"), number)
 
+    batch = read(spark, source.uri)
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match=r"once|twice"):
-            through(stream(spark, source.uri), both, checkpoint)
+        with pytest.raises(RuntimeError, match=r"once|twice"):
+            called(both, batch, 0)
         assert [row["id"] for row in content(target)] == [0, 1, 2, 3, 4]
     version = pennon.dataset(str(target)).version
-    query = through(stream(spark, source.uri), both, checkpoint)
+    called(both, batch, 0)
     table = pennon.dataset(str(target))
     assert table.version == version + 2
     properties = [table.read_transaction(at).transaction_properties for at in range(2, table.version + 1)]
+    query = properties[0][QUERY]
     assert properties == [
         {QUERY: query, BATCH: "0"},
         {QUERY: query, BATCH: "0", PART: "1"},
@@ -291,14 +316,34 @@ def test_calls_of_one_batch_are_told_apart(
     assert content(target) == expected
     assert content(tmp_path / "other") == content(source.uri)
     # A crash after all of it: nothing is done again. The next batch begins with the first call again.
-    forget(checkpoint)
-    through(stream(spark, source.uri), both, checkpoint)
+    called(both, batch, 0)
     assert pennon.dataset(str(target)).version == table.version
-    source.insert({"id": [3, 12], "name": ["x", "y"], "at": [0, 1]})
-    through(stream(spark, source.uri), both, checkpoint)
+    called(both, spark.createDataFrame(pa.table({"id": [3, 12], "name": ["x", "y"], "at": [0, 1]})), 1)
     assert calls == [0, 0, 0, 0, 1]
     found = {row["id"]: row["name"] for row in content(target)}
     assert (found[3], found[12], len(found)) == ("x", "y", 11)
+
+
+def test_the_last_batch_of_a_query_is_found_among_many_versions(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pennon.write_dataset({"id": [0]}, uri)
+    append = pennon.LanceOperation.Append([])
+    batch = StreamBatch("query", 3)
+    transaction = pennon.Transaction(1, append, batch.uuid, batch.properties)
+    table = pennon.LanceDataset.commit(table, transaction)
+    for at in range(60):
+        table.update_config({"at": str(at)})
+    find, read = pennon.LanceDataset.get_transactions, list[tuple[int, int]]()
+
+    def counted(dataset: pennon.LanceDataset, count: int) -> Any:
+        read.append((dataset.version, count))
+        return find(dataset, count)
+
+    monkeypatch.setattr(pennon.LanceDataset, "get_transactions", counted)
+    assert [StreamBatch("query", number).is_committed(table) for number in (2, 3, 4)] == [True, True, False]
+    read.clear()
+    # Of another query each version is looked at once.
+    assert not StreamBatch("other", 0).is_committed(table)
+    assert read == [(62, 16), (46, 46)]
 
 
 def test_numbers_of_calls() -> None:
@@ -320,19 +365,16 @@ def test_numbers_of_calls() -> None:
     assert [number("four", 0, name) for name in names] == [0, 1, 2, 0, 1]
 
 
-def test_what_is_refused(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path) -> None:
+def test_what_is_refused(spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, called: Any) -> None:
     target = str(tmp_path / "second")
     wrong: list[tuple[Any, str]] = [
         (apply_changes(target, "id"), "The batch lacks _change_type"),
         (upsert_batches(target, ["id", "key"]), "The batch lacks the key 'key'"),
         (upsert_batches(target, "key", order_by="at"), "The batch lacks the key 'key'"),
     ]
-    for number, (function, message) in enumerate(wrong):
-        with pytest.raises(StreamingQueryException) as caught:
-            through(stream(spark, source.uri), function, tmp_path / f"state-{number}")
-        found = typed_error(caught.value)
-        assert type(found) is pennon.InvalidInputError
-        assert str(found).startswith(message)
+    for function, message in wrong:
+        with pytest.raises(pennon.InvalidInputError, match=f"^{message}"):
+            called(function, read(spark, source.uri), 0)
     assert not LanceTable.isLanceTable(spark, target)
     with pytest.raises(pennon.InvalidInputError, match="The key is '_rowid'"):
         upsert_batches(target, "_rowid")
@@ -345,4 +387,6 @@ def test_what_is_refused(spark: SparkSession, source: pennon.LanceDataset, tmp_p
     source.insert({"id": [1, 1], "name": ["a", "b"], "at": [0, 1]})
     with pytest.raises(StreamingQueryException) as caught:
         through(stream(spark, source.uri), upsert_batches(target, "id"), tmp_path / "state")
-    assert "rows of the source match one row" in str(typed_error(caught.value))
+    found = typed_error(caught.value)
+    assert type(found) is pennon.InvalidInputError
+    assert "rows of the source match one row" in str(found)

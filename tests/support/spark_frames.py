@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+
+def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: str) -> DataFrame:
+    """A frame of rows and their schema in DDL, by Arrow: of tuples each job would start a Python worker."""
+    fields = to_arrow_schema(StructType.fromDDL(schema))
+    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(fields)]
+    return spark.createDataFrame(pa.table(columns, schema=fields))
 
 
 def plan_texts(frame: DataFrame) -> str:

@@ -25,14 +25,15 @@ from pyspark_pennon.catalyst.needed_columns import needed_columns, other_rows
 from pyspark_pennon.columns.checkpoint import Checkpoint
 from pyspark_pennon.columns.function_identity import digest
 from pyspark_pennon.errors import invalid, mismatch
+from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.frames import parallelism
-from pyspark_pennon.row_changes import Target, as_column, check_value, table_rows
+from pyspark_pennon.row_changes import Target, as_column, check_value
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.orphans import mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, retried
-from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.batches import converter, table_rows
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.types.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, parsed_schema, quoted
 from pyspark_pennon.types.storable import frame_schema, new_table_schema, refuse_other_case
@@ -316,7 +317,7 @@ def _save(checkpoint: Checkpoint, plan: Any, results: list[Any]) -> None:
 
 def _report(target: Target, table: Any) -> DataFrame:
     row = (int(table.count_rows()), int(table.version))
-    return target.spark.createDataFrame([row], "num_affected_rows long, version long")
+    return local_frame(target.spark, [row], "num_affected_rows long, version long")
 
 
 def check_new(table: Any, names: Sequence[str]) -> None:

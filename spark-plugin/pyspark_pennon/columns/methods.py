@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark_pennon.columns.add import BatchFunction, Expressions, add_columns
 from pyspark_pennon.columns.update import update_columns_from
 from pyspark_pennon.handle import TableHandle
-from pyspark_pennon.tasks.orphans import orphans_named
+from pyspark_pennon.tasks.orphans import verb_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,12 +86,12 @@ class ColumnMethods(TableHandle):
         >>> table.toDF(columns=["id", "delay", "late"]).orderBy("id").collect()
         [Row(id=1, delay=15, late=True), Row(id=2, delay=10, late=False)]
         """
-        if callable(values):
-            work: Any = BatchFunction.of(self._target(), values, schema, readColumns, batchFormat, batchSize)
-        else:
-            given = {"readColumns": readColumns, "batchSize": batchSize}
-            work = Expressions.of(self._target(), values, schema, given)
-        with orphans_named(self._uri):
+        with verb_errors(self._uri):
+            if callable(values):
+                work: Any = BatchFunction.of(self._target(), values, schema, readColumns, batchFormat, batchSize)
+            else:
+                given = {"readColumns": readColumns, "batchSize": batchSize}
+                work = Expressions.of(self._target(), values, schema, given)
             return add_columns(self._target(), work, checkpoint)
 
     def updateColumnsFrom(self, data: DataFrame, on: str | Sequence[str]) -> DataFrame:  # noqa: N802
@@ -131,5 +131,5 @@ class ColumnMethods(TableHandle):
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, score=0.5), Row(id=2, score=0.9)]
         """
-        with orphans_named(self._uri):
+        with verb_errors(self._uri):
             return update_columns_from(self._target(), data, [on] if isinstance(on, str) else list(on))

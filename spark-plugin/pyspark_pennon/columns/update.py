@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.frames import parallelism, table_frame
-from pyspark_pennon.row_changes import Target, check_columns, check_system_names, table_rows, typed_values
+from pyspark_pennon.row_changes import Target, check_columns, check_system_names, typed_values
 from pyspark_pennon.tasks.executor import described, run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed, retried
+from pyspark_pennon.types.batches import table_rows
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names, with_stored_names
 from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, quoted
 
@@ -56,7 +58,7 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     matches = _matches(target, table, data, keys, names)
     spark = target.spark
     owners = [(fragment, task.number) for task in plan.tasks for fragment, _ in task.slices]
-    owner = fn.broadcast(spark.createDataFrame(owners, f"{_FRAGMENT} long, {_TASK} int"))
+    owner = fn.broadcast(local_frame(spark, owners, f"{_FRAGMENT} long, {_TASK} int"))
     owned = matches.join(owner, fn.shiftright(fn.col(ROW_ADDRESS), 32) == fn.col(_FRAGMENT)).drop(_FRAGMENT)
     every = spark.range(0, plan.num_tasks).select(fn.col("id").cast("int").alias(_TASK))
     partitions = max(1, min(plan.num_tasks, 4 * parallelism(spark)))

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from pyspark_pennon.errors import invalid, mismatch, missing
+from pyspark_pennon.feed.version_changes import VersionChange
 from pyspark_pennon.options.feed import FeedOptions, has_end
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.values import time_of
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 from pyspark_pennon.tasks.plans import check_release, installed_release
 from pyspark_pennon.tasks.workers import quick_task
+from pyspark_pennon.transactions import transactions
 from pyspark_pennon.types.batches import converter, is_blob
 from pyspark_pennon.types.column_names import stored_name, stored_names
 from pyspark_pennon.types.schema import ROW_ID, expected_schema, spark_schema
@@ -309,27 +311,30 @@ def _changed_rows(last: Any, begin: int) -> int:
 
 
 class History:
-    """The transactions of the versions of a window, whose tasks so many cores run."""
+    """What the versions of a window did, whose tasks so many cores run."""
 
     def __init__(self, end: Any, begin: int, last: int, cores: int = 1) -> None:
         self._end = end
         self._cores = cores
         kept = [entry["version"] for entry in end.version_refs() if begin < entry["version"] <= last][::-1]
-        found = end.get_transactions(len(kept)) if kept else []
-        self.transactions = dict(zip(kept, found, strict=True))
+        self.changes = {version: VersionChange.of(found) for version, found in transactions(end, kept)}
+        # A vacuum may have removed some since they were listed.
+        check_kept(end, sorted({*kept}.difference(self.changes)))
         self._differences: dict[int, tuple[int | None, bool]] = {}
 
     def operation(self, version: int) -> str | None:
         """The name of a version's operation, None if it was not kept."""
-        found = self.transactions.get(version)
-        return None if found is None else type(found.operation).__name__
+        return self._change(version).operation
+
+    def _change(self, version: int) -> VersionChange:
+        return self.changes.get(version, VersionChange(None))
 
     def column_changes(self) -> list[int]:
         """The versions whose columns differ from those of the version before, in order; not the first of the
         table.
         """
         found = []
-        for version in sorted(self.transactions):
+        for version in sorted(self.changes):
             if version > 1 and self.operation(version) in CHANGES_COLUMNS:
                 before, after = (self._end.checkout_version(at) for at in (version - 1, version))
                 if columns_of(before) != columns_of(after):
@@ -342,11 +347,10 @@ class History:
             return int(self._end.checkout_version(1).count_rows())
         if self.operation(version) == "Merge":
             return self._compared(version)[0]
-        new = _only_new_fragments(self.transactions.get(version))
-        if new is None:
+        change = self._change(version)
+        if not change.only_adds:
             return None
-        rows = [part.physical_rows for part in new]
-        return self._compared(version)[0] if None in rows else sum(rows)
+        return self._compared(version)[0] if change.rows is None else change.rows
 
     def added_rows(self, version: int) -> int | None:
         """Rows of the fragments that only this version has; None if it does not have all of the one before as they
@@ -383,24 +387,17 @@ class History:
 
     def changed_rows(self, version: int) -> int:
         """About how many rows a version changed that did more than append."""
-        operation = self.operation(version)
-        if operation in CHANGES_COLUMNS:
+        change = self._change(version)
+        if change.operation in CHANGES_COLUMNS:
             return int(self._end.checkout_version(version).count_rows())
-        if operation == "Update":
-            fragments = self.transactions[version].operation.new_fragments
-            return max(ROWS_OF_A_CHANGE, sum(part.physical_rows or 0 for part in fragments))
-        if operation == "Delete":
-            return max(ROWS_OF_A_CHANGE, self._deleted_rows(version))
-        return ROWS_OF_A_CHANGE
+        if change.operation == "Delete":
+            return max(ROWS_OF_A_CHANGE, self._deleted_rows(version, change))
+        return max(ROWS_OF_A_CHANGE, change.rows or 0)
 
-    def _deleted_rows(self, version: int) -> int:
+    def _deleted_rows(self, version: int, change: VersionChange) -> int:
         """At most how many rows a delete removed; exactly where they may be many."""
-        change = self.transactions[version].operation
-        files = [part.deletion_file for part in change.updated_fragments]
-        # With what earlier versions removed of the same fragments.
-        found = sum(int(file.num_deleted_rows) for file in files if file is not None)
-        if not change.deleted_fragment_ids and found <= ROWS_OF_A_CHANGE:
-            return found
+        if not change.drops and change.deleted <= ROWS_OF_A_CHANGE:
+            return change.deleted
         before, after = (self._end.checkout_version(at).count_rows() for at in (version - 1, version))
         return int(before - after)
 
@@ -443,19 +440,6 @@ class History:
             before = {fragment for fragment, _ in fragments_of(self._end.checkout_version(version - 1))}
         found = fragments_of(self._end.checkout_version(version))
         return [(fragment, rows) for fragment, rows in found if fragment not in before]
-
-
-def _only_new_fragments(transaction: Any) -> list[Any] | None:
-    """The fragments of an append, or of a merge that only inserted; None for a transaction that may do more."""
-    change: Any = None if transaction is None else transaction.operation
-    kind = type(change).__name__
-    if kind == "Append":
-        return list(change.fragments)
-    if kind == "Update" and not (change.removed_fragment_ids or change.updated_fragments):
-        return list(change.new_fragments)
-    if kind == "Delete" and not (change.deleted_fragment_ids or change.updated_fragments):
-        return []
-    return None
 
 
 def columns_of(table: Any) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark_pennon.feed.changes import CHANGES_COLUMNS, History
+from pyspark_pennon.feed.changes import CHANGES_COLUMNS
+from pyspark_pennon.transactions import transactions
 
 
 class TracedColumns:
@@ -58,8 +59,10 @@ class TracedColumns:
     def _read(self, last: Any, low: int, high: int) -> None:
         known = max((version for version in self._origins if version <= high), default=low)
         if known < high:
-            found = History(last, max(low, known), high).transactions
-            self._origins |= {version: _origin(version, transaction) for version, transaction in found.items()}
+            wanted = range(max(low, known) + 1, high + 1)
+            kept = [entry["version"] for entry in last.version_refs() if entry["version"] in wanted][::-1]
+            for version, transaction in transactions(last, kept):
+                self._origins[version] = _origin(version, transaction)
 
     def _origin(self, version: int) -> tuple[int | None, bool]:
         import pennon

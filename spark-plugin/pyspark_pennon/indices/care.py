@@ -20,11 +20,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark_pennon import wheel
 from pyspark_pennon.indices import models as index_models
+from pyspark_pennon.indices.build import commit_entries
 from pyspark_pennon.indices.tasks import BuildSegment, MergeSegments
-from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.frames import parallelism
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.orphans import committing
@@ -94,7 +95,8 @@ def optimize(
         new, removed, refused = _built(spark, pinned, plans, progress)
         others += refused
         if new:
-            _commit(pinned, new, removed)
+            with committing(new):
+                commit_entries(table, new, removed, str(uuid4()))
             table.checkout_latest()
     table.optimize.optimize_indices(index_names=others, retrain=retrain)
 
@@ -172,13 +174,3 @@ def _built(
         [entry for plan in done for entry in plan.removed],
         refused,
     )
-
-
-def _commit(read: ReadOptions, new: list[Any], removed: list[Any]) -> None:
-    import pennon
-
-    operation = pennon.LanceOperation.CreateIndex(new, removed)
-    with committing(new):
-        pennon.LanceDataset.commit(
-            read.uri, operation, read_version=int(read.version or 0), storage_options=stored(read.storage_options)
-        )

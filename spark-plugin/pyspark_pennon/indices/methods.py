@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
 from pyspark_pennon.handle import TableHandle
 from pyspark_pennon.indices import care as index_care
-from pyspark_pennon.indices.models import shared_model
-from pyspark_pennon.indices.tasks import BuildSegment
+from pyspark_pennon.indices.build import IndexBuild
 from pyspark_pennon.options.source import ReadOptions
-from pyspark_pennon.reads.frames import parallelism
-from pyspark_pennon.tasks.executor import run_tasks
-from pyspark_pennon.tasks.orphans import committing, orphans_named
+from pyspark_pennon.tasks.orphans import verb_errors
 from pyspark_pennon.tasks.retries import retried
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_name
 
@@ -86,7 +82,6 @@ class IndexMethods(TableHandle):
         >>> table.indices().select("name", "type", "indexed_rows").collect()
         [Row(name='id_idx', type='BTree', indexed_rows=1000)]
         """
-        from pennon import AlreadyExistsError
         from pennon.indices import IndexConfig
 
         is_vector = index_type.upper().startswith("IVF")
@@ -95,32 +90,19 @@ class IndexMethods(TableHandle):
             kind = IndexConfig(index_type, dict(parameters))
         names = self._open().schema.names
         column = stored_name(names, column, is_sensitive=is_case_sensitive(self._spark)) or column
-        chosen = f"{column}_idx" if name is None else name
-
-        def attempt() -> None:
-            table = self._open()
-            if not replace and any(index["name"] == chosen for index in table.list_indices()):
-                raise AlreadyExistsError(f"Index name '{chosen}' already exists: give another one, or replace=True")
-            shared: dict[str, Any] | None = {}
-            if is_vector:
-                shared = shared_model(table, column, index_type, dict(parameters or {}))
-            read = ReadOptions(self._uri, self._storage_options, version=int(table.version))
-            tasks = [
-                BuildSegment(read, column, kind, chosen, fragments, shared or {})
-                for fragments in wheel.fragment_groups(table, parallelism(self._spark))
-            ]
-            if tasks and shared is not None:
-                about = f"index {chosen} of {self._uri}"
-                segments = run_tasks(self._spark, tasks, about, progress=progress)
-                with committing(segments):
-                    table.commit_existing_index_segments(chosen, column, segments)
-            elif is_vector:
-                table.create_index(column, index_type, chosen, replace=True, **dict(parameters or {}))
-            else:
-                table.create_scalar_index(column, kind, chosen)
-
-        with orphans_named(self._uri):
-            retried(attempt, f"the index {chosen} of {self._uri}", is_repeatable=True)
+        build = IndexBuild(
+            self._spark,
+            self._uri,
+            self._storage_options,
+            column,
+            kind,
+            name=f"{column}_idx" if name is None else name,
+            vectors=dict(parameters or {}) if is_vector else None,
+            replaces=replace,
+            progress=progress,
+        )
+        with verb_errors(self._uri):
+            retried(build.attempt, f"the index {build.name} of {self._uri}", is_repeatable=True)
 
     def optimizeIndices(  # noqa: N802
         self, names: list[str] | None = None, *, retrain: bool = False, progress: bool | None = None
@@ -166,7 +148,7 @@ class IndexMethods(TableHandle):
         0
         """
         read = ReadOptions(self._uri, self._storage_options)
-        with orphans_named(self._uri):
+        with verb_errors(self._uri):
             retried(
                 lambda: index_care.optimize(self._spark, read, names, retrain=retrain, progress=progress),
                 f"the care of indices of {self._uri}",

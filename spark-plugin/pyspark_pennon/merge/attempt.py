@@ -30,11 +30,18 @@ from pyspark_pennon.merge.key_filter import without_other_keys
 from pyspark_pennon.merge.plan import Keys, bounds_of, is_of_nanoseconds, keys_of
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of, fetched, others
-from pyspark_pennon.reads.frames import parallelism, table_frame
-from pyspark_pennon.row_changes import Target, as_column, changes_schema, table_rows
+from pyspark_pennon.reads.frames import table_frame
+from pyspark_pennon.row_changes import (
+    LEAST_ROWS_PER_TASK,
+    Target,
+    as_column,
+    changes_schema,
+    number_of_tasks,
+)
 from pyspark_pennon.tasks.executor import run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed
+from pyspark_pennon.types.batches import table_rows
 from pyspark_pennon.types.schema import ROW_ADDRESS, is_plain, quoted
 from pyspark_pennon.writes.new_columns import with_columns
 
@@ -54,11 +61,6 @@ _OF_SOURCE = "_pennon_source_"
 _OF_TABLE = "_pennon_table_"
 DEFAULT_ALIAS = "_pennon_target"
 """The alias of the table if it was given none."""
-
-ROWS_PER_TASK = 1 << 20
-"""Changes that a task holds in memory, about."""
-LEAST_ROWS_PER_TASK = 50_000
-"""A task for fewer costs more than it gains, and makes small files."""
 
 _log = logging.getLogger(__name__)
 
@@ -138,11 +140,10 @@ class MergeAttempt:
             updates=self._updated,
             keys=named,
             exact_keys=exact_keys,
-            tasks=tasks,
             storage_options=stored(self._target.storage_options),
         )
         shipped = ShippedPlan.of(plan, self._target.storage_options)
-        results = self._written(changes, shipped, schema, pairs)
+        results = self._written(changes, shipped, schema, pairs, tasks)
         if not any(result.rows for result in results):
             return self._target.metrics()
         properties = None if self._batch is None else self._batch.properties
@@ -182,7 +183,7 @@ class MergeAttempt:
         address = fn.col(self._address)
         joined = self._everything.join(self._source, self._condition, "inner").select(address, NUMBER)
         read = needed_columns(joined, self._everything)
-        old, new = ({}, {}) if earlier is None else (fragments_of(earlier.table), fragments_of(self._table))
+        old, new = ({}, {}) if earlier is None else (_metadata_by_id(earlier.table), _metadata_by_id(self._table))
         changed = [number for number, metadata in new.items() if old.get(number) != metadata]
         stored = self._keys(read, bounds, None if earlier is None else changed)
         sizes = (rows, int(self._table.count_rows()))
@@ -301,10 +302,11 @@ class MergeAttempt:
         return wanted if may_call_python(wanted) else wanted.where(fn.col(CHANGE_TYPE).isNotNull())
 
     def _number_of_tasks(self, rows: int) -> int:
-        most = max(parallelism(self._target.spark), -(-rows // ROWS_PER_TASK))
-        return max(1, min(-(-rows // LEAST_ROWS_PER_TASK), most))
+        return number_of_tasks(self._target.spark, rows, LEAST_ROWS_PER_TASK)
 
-    def _written(self, changes: DataFrame, shipped: ShippedPlan, schema: pa.Schema, pairs: DataFrame) -> list[Any]:
+    def _written(
+        self, changes: DataFrame, shipped: ShippedPlan, schema: pa.Schema, pairs: DataFrame, tasks: int
+    ) -> list[Any]:
         import pennon
 
         def write(number: int, batches: Iterator[pa.RecordBatch]) -> Any:
@@ -312,7 +314,7 @@ class MergeAttempt:
             return shipped.task(number).run(table_rows(changes, schema))
 
         try:
-            results = run_partitions(changes, write, f"merge into {self._target.uri}", tasks=len(shipped))
+            return run_partitions(changes, write, f"merge into {self._target.uri}", tasks=tasks)
         except pennon.InvalidInputError as error:
             # To look for the row takes as long as the join, so other errors are raised at once.
             is_repeated = any(text in str(error) for text in ("more than once", "has two changes"))
@@ -320,10 +322,6 @@ class MergeAttempt:
             if found is None:
                 raise
             raise invalid(found) from None
-        # Partitions that Spark finds to be empty run no task.
-        done = {result.number for result in results}
-        missing = [number for number in range(len(shipped)) if number not in done]
-        return [*results, *(shipped.task(number).run(table_rows(iter([]), schema)) for number in missing)]
 
     def _ambiguous(self, pairs: DataFrame) -> str | None:
         """A sentence about a row that several rows of the source match, if there is one."""
@@ -340,9 +338,9 @@ class MergeAttempt:
         )
 
 
-def fragments_of(table: Any) -> dict[int, str]:
+def _metadata_by_id(table: Any) -> dict[int, Any]:
     """The fragments of a version, with all that tells whether their rows are the same in another one."""
-    return {fragment.fragment_id: str(fragment.metadata.to_json()) for fragment in table.get_fragments()}
+    return {fragment.fragment_id: fragment.metadata for fragment in table.get_fragments()}
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

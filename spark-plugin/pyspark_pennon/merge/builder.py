@@ -31,9 +31,10 @@ from pyspark_pennon.merge.attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge.clauses import Clause
 from pyspark_pennon.merge.plan import is_deterministic
 from pyspark_pennon.row_changes import Target, check_columns, is_frame
-from pyspark_pennon.tasks.executor import described, spark_context
+from pyspark_pennon.spark_api import spark_context
+from pyspark_pennon.tasks.executor import described
 from pyspark_pennon.tasks.failed_jobs import named_failure, raise_first_failure
-from pyspark_pennon.tasks.orphans import orphans_named
+from pyspark_pennon.tasks.orphans import verb_errors
 from pyspark_pennon.tasks.retries import retried
 from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, stored_names
 from pyspark_pennon.types.schema import quoted
@@ -344,7 +345,7 @@ class MergeBuilder:
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
                 "source.localCheckpoint(), or write it to a table first"
             )
-        with described(self._target.spark, f"merge into {self._target.uri}"), orphans_named(self._target.uri):
+        with described(self._target.spark, f"merge into {self._target.uri}"), verb_errors(self._target.uri):
             handled = sys.exc_info()[1]
             try:
                 return self._with_source(MAX_LOSSES)

@@ -40,6 +40,7 @@ from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.options.feed import OF_DELTA, STREAM_NAMES
 from pyspark_pennon.options.provider import ProvidedOptions, with_provider
 from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, positive, time_of
+from pyspark_pennon.spark_api import spark_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -265,10 +266,10 @@ _CREDENTIAL = re.compile(
 
 def _is_redacted(spark: SparkSession, name: str) -> bool:
     """Whether Spark hides a setting: one that it was started with, whose name its pattern has."""
-    try:
-        started = spark.sparkContext.getConf()
-    except Exception:  # Spark Connect has no context
+    context = spark_context(spark)
+    if context is None:
         return False
+    started = context.getConf()
     pattern = started.get("spark.redaction.regex", None) or "(?i)secret|password|token|access[.]?key"
     return started.contains(name) and re.search(pattern, name) is not None
 

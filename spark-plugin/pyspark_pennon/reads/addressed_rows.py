@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from pyspark_pennon import wheel
 from pyspark_pennon.errors import internal
+from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.tasks.workers import mapped
 from pyspark_pennon.types.batches import converter, is_blob
 from pyspark_pennon.types.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema
@@ -100,7 +101,7 @@ def others(addresses: DataFrame, table: Any, options: ReadOptions, columns: Sequ
     ]
     address = fn.col(ROW_ADDRESS)
     owner = block_of(fn.when(address < 0, -1 - address).otherwise(address))
-    marked = addresses.sparkSession.createDataFrame(blocks, f"{ROW_ADDRESS} long")
+    marked = local_frame(addresses.sparkSession, blocks, f"{ROW_ADDRESS} long")
     owned = addresses.select(ROW_ADDRESS).unionByName(marked).repartition(tasks, owner)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

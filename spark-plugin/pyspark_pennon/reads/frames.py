@@ -18,6 +18,7 @@ from pyspark_pennon import wheel
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.source import DEFAULT_BATCH_SIZE, ReadOptions, one_reference, session_storage_options
 from pyspark_pennon.reads.reader import spark_batches
+from pyspark_pennon.spark_api import spark_context
 from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.types.schema import expected_schema, quoted
@@ -183,7 +184,5 @@ def table_frame(
 
 def parallelism(spark: SparkSession) -> int:
     """Tasks that the session runs at once."""
-    try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
-    except Exception:  # Spark Connect has no context
-        return os.cpu_count() or 1
+    context = spark_context(spark)
+    return max(1, (os.cpu_count() or 1) if context is None else int(context.defaultParallelism))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
@@ -29,7 +28,8 @@ from pyspark_pennon.streams.sink_checkpoint import check_table, note_table
 from pyspark_pennon.tasks.plans import check_release, installed_release
 from pyspark_pennon.tasks.retries import answered
 from pyspark_pennon.tasks.workers import quick_task
-from pyspark_pennon.types.batches import converter
+from pyspark_pennon.transactions import transactions
+from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema, stored_columns
 from pyspark_pennon.writes.new_columns import NewColumns
 
@@ -44,9 +44,6 @@ PART = "pennon.stream.part"
 
 _NAMESPACE = UUID("6f0f1b4e-9e0c-5c1b-8f0a-51b2f6f6a7d3")
 """The uuids of batches are made in it."""
-
-FIRST_LOOK = 16
-"""Versions in which the last batch of a query is looked for first."""
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 """The local property of Spark's jobs with the id of their query."""
@@ -90,16 +87,11 @@ class StreamBatch:
         usually one of the last few.
         """
         newest = int(table.version)
-        count, seen = FIRST_LOOK, 0
-        while seen < newest:
-            transactions = table.get_transactions(count)
-            for transaction in transactions[seen:]:
-                properties = {} if transaction is None else transaction.transaction_properties or {}
-                if properties.get(QUERY) == self.query:
-                    return (int(properties[BATCH]), int(properties.get(PART, 0))) >= (self.number, self.part)
-            if len(transactions) < count:
-                return False
-            seen, count = len(transactions), count * 4
+        kept = [entry["version"] for entry in table.version_refs() if entry["version"] <= newest][::-1]
+        for _, transaction in transactions(table, kept):
+            properties = {} if transaction is None else transaction.transaction_properties or {}
+            if properties.get(QUERY) == self.query:
+                return (int(properties[BATCH]), int(properties.get(PART, 0))) >= (self.number, self.part)
         return False
 
 
@@ -160,22 +152,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""
-        import pyarrow as pa
-
         check_release(self.release)
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
         if context is None or query is None:
             raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
-        filled = (batch for batch in iterator if batch.num_rows)
-        fragments: list[Any] = []
         with quick_task():
-            first = next(filled, None)
-            if first is not None:
-                convert = converter(first.schema, self.schema, safe=True)
-                fragments = self._fragments(
-                    pa.RecordBatchReader.from_batches(self.schema, map(convert, chain([first], filled)))
-                )
+            rows = filled_rows(iterator, self.schema)
+            fragments = [] if rows is None else self._fragments(rows)
         return Written(context.partitionId(), query, self.version, fragments, self.new)
 
     def _fragments(self, rows: pa.RecordBatchReader) -> list[Any]:

@@ -304,8 +304,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._traced
 
     def _check_names(self, table: Any) -> None:
+        import pennon
+
         asked = StructType([field for field in self._schema.fields if field.name in self._data])
-        check_columns(data_schema(table, self._data), asked)
+        try:
+            check_columns(data_schema(table, self._data), asked)
+        except (pennon.InvalidInputError, pennon.SchemaMismatchError) as error:
+            raise type(error)(
+                f"{error}, in version {table.version} of {self._options.uri}: load the stream again, and start the "
+                "query with the same checkpoint, to go on with the columns as they are"
+            ) from None
 
     def _check_schema(self, table: Any) -> None:
         """Refuse to go on if a column of the stream was dropped, or has another type now."""

@@ -20,9 +20,9 @@ from pyspark_pennon.errors import invalid, unsupported
 from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.options.source import WriteOptions
 from pyspark_pennon.row_changes import Target
+from pyspark_pennon.spark_api import spark_context
 from pyspark_pennon.streams.batch_calls import current_run, numbered_call
 from pyspark_pennon.streams.sink import QUERY_PROPERTY, StreamBatch, make_table
-from pyspark_pennon.tasks.executor import spark_context
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.types.schema import SYSTEM_COLUMNS, quoted
 from pyspark_pennon.types.storable import frame_schema, stored_columns

@@ -19,10 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 
 from pyspark_pennon.errors import internal, raised_in_task
-from pyspark_pennon.spark_api import to_arrow
+from pyspark_pennon.spark_api import spark_context, to_arrow
 from pyspark_pennon.tasks.failed_jobs import first_failure, named_failure
 from pyspark_pennon.tasks.orphans import current, files_of
 from pyspark_pennon.tasks.plans import check_release, installed_release
@@ -31,7 +30,7 @@ from pyspark_pennon.tasks.workers import mapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import Accumulator, SparkContext
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -145,8 +144,10 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
     except Exception as error:
         raise_named(error)
     outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
-    if count is not None and len(outcomes) != count:
-        raise internal(f"Spark gave results of {len(outcomes)} of {count} tasks")
+    # Spark makes fewer partitions than it was asked for if there is nothing in them, and numbers them in a row.
+    expected = found.num_rows if count is None else count
+    if set(outcomes) != set(range(expected)):
+        raise internal(f"Spark gave results of tasks {sorted(outcomes)}, expected one of each of {expected}")
     pairs = [pickle.loads(outcomes[number]) for number in sorted(outcomes)]
     results = [value for is_result, value in pairs if is_result]
     written = current()
@@ -154,7 +155,7 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
         written.add(results)
     for is_result, value in pairs:
         if not is_result:
-            raise value
+            raise value from None
     return results
 
 
@@ -288,14 +289,6 @@ def _last_attempt(spark: SparkSession) -> int:
     if local is not None:
         return int(local["failures"] or 1) - 1
     return int(spark.conf.get("spark.task.maxFailures", "4") or 4) - 1
-
-
-def spark_context(spark: SparkSession) -> SparkContext | None:
-    """The context of a session, which a session of Spark Connect does not have."""
-    try:
-        return spark.sparkContext
-    except PySparkException:
-        return None
 
 
 @contextmanager

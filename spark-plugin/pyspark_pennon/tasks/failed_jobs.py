@@ -35,12 +35,12 @@ def named_failure(error: Exception) -> Exception | None:
         if _CANCELLED.search(message):
             reason = _REASON.search(message)
             said = f": {reason[0]}" if reason is not None else ""
-            return PennonError(f"The job was cancelled, and nothing of it was committed{said}")
+            return PennonError(f"The job was cancelled before its commit{said}")
         if _WORKER.search(message):
             return PennonError(
-                "A Python worker of a task ended without an answer, and nothing of the job was committed: it "
-                "crashed, was killed, as happens where memory is short, or its code ended the process. The log of "
-                "the executor says more"
+                "A Python worker of a task ended without an answer, before the commit of the job: it crashed, was "
+                "killed, as happens where memory is short, or its code ended the process. The log of the executor "
+                "says more"
             )
         if _TOO_DEEP.search(message):
             return unsupported(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.texts import counted, in_bytes
 
 if TYPE_CHECKING:
@@ -114,15 +115,18 @@ def committing(results: list[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def orphans_named(uri: str) -> Iterator[None]:
-    """An error of the verb in this block names the files that its tasks wrote for nothing, in a note."""
+def verb_errors(uri: str) -> Iterator[None]:
+    """An error of the verb in this block is one of `pennon` where Spark's says less, as by `failures_named`; a note
+    of it names the files that tasks wrote for nothing.
+    """
     if _current.get() is not None:
         yield
         return
     written = WrittenFiles()
     token = _current.set(written)
     try:
-        yield
+        with failures_named():
+            yield
     except Exception as error:
         note = sentence(uri, written.orphans)
         if note and hasattr(error, "add_note"):

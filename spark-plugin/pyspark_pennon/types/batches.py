@@ -8,7 +8,8 @@ whose type differs are cast.
 from __future__ import annotations
 
 from array import array as packed
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +44,21 @@ def converter(source: pa.Schema, target: pa.Schema, *, safe: bool) -> Callable[[
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
     return convert
+
+
+def table_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatchReader:
+    """Batches of Spark as rows of a table, with the columns of `schema`."""
+    return filled_rows(batches, schema) or pa.RecordBatchReader.from_batches(schema, [])
+
+
+def filled_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatchReader | None:
+    """The same; None if there are no rows."""
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return None
+    convert = converter(first.schema, schema, safe=True)
+    return pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
 
 
 def is_blob(field: pa.Field) -> bool:

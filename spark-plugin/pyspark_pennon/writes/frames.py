@@ -12,7 +12,7 @@ from pyspark_pennon import wheel
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.source import WriteOptions, session_storage_options
 from pyspark_pennon.tasks.executor import described
-from pyspark_pennon.tasks.orphans import orphans_named
+from pyspark_pennon.tasks.orphans import verb_errors
 from pyspark_pennon.types.column_names import is_case_sensitive
 from pyspark_pennon.types.schema import quoted
 from pyspark_pennon.types.storable import is_ml_vector, stored_columns, unsized_vectors
@@ -156,7 +156,7 @@ def write(
         table = wheel.find_table(uri, options.storage_options)
         if table is not None:
             return nothing_done(table)
-    with described(df.sparkSession, f"write to {uri}"), orphans_named(uri):
+    with described(df.sparkSession, f"write to {uri}"), verb_errors(uri):
         return _written(df, options, found_mode, replace_where, schema, max_tasks)
 
 

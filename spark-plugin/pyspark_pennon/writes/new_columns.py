@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pennon.types import Durability
     from pyspark.sql.types import StructType
 
-MAX_ATTEMPTS = 20
+COLUMN_ATTEMPTS = 20
 """The most attempts to commit rows with columns, while others change the columns."""
 
 
@@ -138,7 +138,7 @@ class NewColumns:
             transaction = pennon.Transaction(int(table.version), append, uuid, dict(properties or {}))
             return int(pennon.LanceDataset.commit(extended, transaction, durability=durability).version)
 
-        return retried(attempt, f"the commit of {uuid} to {uri}", is_repeatable=True, attempts=MAX_ATTEMPTS)
+        return retried(attempt, f"the commit of {uuid} to {uri}", is_repeatable=True, attempts=COLUMN_ATTEMPTS)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import wheel
@@ -24,7 +23,7 @@ from pyspark_pennon.errors import exists
 from pyspark_pennon.tasks.orphans import committing, files_of, mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan, check_release
 from pyspark_pennon.tasks.retries import committed
-from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema
 from pyspark_pennon.writes.new_columns import NewColumns, NewFragments
 
@@ -117,28 +116,21 @@ class WritePlan:
             new=new,
         )
 
-    def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> str | None:
+    def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Any:
         """Write the rows of the partition with a number, which orders them in the table; runs in a task.
 
-        Returns the result as JSON, or None if there were no rows.
+        Returns a [TaskResult][pennon.jobs.TaskResult] or [NewFragments][], or None if there were no rows.
         """
-        import pyarrow as pa
-
         check_release(self.plan.release)
-        filled = (batch for batch in batches if batch.num_rows)
-        first = next(filled, None)
-        if first is None:
+        rows = filled_rows(batches, self.schema)
+        if rows is None:
             return None
-        schema = self.schema
-        convert = converter(first.schema, schema, safe=True)
-        rows = pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
         if self.new is not None:
             fragments = self.new.write(rows, self.uri, **self.plan.reached(), **self.file_parameters)
-            return NewFragments(number, fragments).json()
-        result: str = self.plan.task(number).run(rows, **self.file_parameters).json()
-        return result
+            return NewFragments(number, fragments)
+        return self.plan.task(number).run(rows, **self.file_parameters)
 
-    def commit(self, texts: Iterable[str]) -> dict[str, int]:
+    def commit(self, results: list[Any]) -> dict[str, int]:
         """Publish what the tasks wrote in one commit, and say what was done.
 
         Raises
@@ -150,7 +142,6 @@ class WritePlan:
         """
         import pennon
 
-        results = [result_of(text) for text in texts]
         plan = self.plan.job()
         done = {
             "num_inserted_rows": sum(result.rows for result in results),

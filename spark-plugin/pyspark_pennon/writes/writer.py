@@ -56,7 +56,8 @@ class Writer(DataSourceArrowWriter):
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of the partition with a number, which orders them in the table."""
-        return Written(number, self.plan.write_partition(number, batches))
+        result = self.plan.write_partition(number, batches)
+        return Written(number, None if result is None else result.json())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks in one commit; runs in a process of the driver."""
@@ -68,7 +69,7 @@ class Writer(DataSourceArrowWriter):
             )
         if len({message.number for message in written}) < len(written):
             raise internal("two partitions have one number; nothing was committed")
-        self.plan.commit(message.result for message in written if message.result is not None)
+        self.plan.commit([result_of(message.result) for message in written if message.result is not None])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove nothing, and log what is left; a cleanup of the table removes it."""
