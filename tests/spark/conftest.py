@@ -14,6 +14,7 @@ import pytest
 from pennon.optimize import Compaction
 from pyspark.sql import SparkSession
 from pyspark_pennon import spark_api
+from support.long import ATTEMPTS
 
 # Tests end before the optimizing compiler pays off; the processes that they start inherit this.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -32,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if "JAVA_HOME" not in os.environ and found.exists():
         os.environ["JAVA_HOME"] = found.read_text().strip()
     session = (
-        SparkSession.builder.master("local[2,4]")  # with plain local[2] a failed task is not tried again
+        SparkSession.builder.master(f"local[2,{ATTEMPTS}]")  # with plain local[2] a failed task is not tried again
         .appName("pennon-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
-from support.long import LONG, long
+from support.long import long
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 PROGRAM = Path(__file__).parent / "cluster" / "program.py"
@@ -60,8 +60,9 @@ def end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def test_failures_on_a_local_cluster(tmp_path: Path) -> None:
-    output = run(LOCAL_CLUSTER, tmp_path, *(["verbs"] if LONG else []), "failures")
+@long
+def test_verbs_and_failures_on_a_local_cluster(tmp_path: Path) -> None:
+    output = run(LOCAL_CLUSTER, tmp_path, "verbs", "failures")
     assert output.count("an executor killed") == 3, output
 
 

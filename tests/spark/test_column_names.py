@@ -14,13 +14,14 @@ from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, apply_changes, nearest, read, read_changes, upsert_batches, write
 from pyspark_pennon.streams.upserts import _keys_of
 from pyspark_pennon.types.column_names import assigned_name, stored_name, stored_names
+from support.spark_frames import frame_of
 
 NAMES = ["id", "Name", "a.b", "`q`", "x", "X"]
 
 
 @pytest.fixture
 def table(spark: SparkSession, uri: str) -> LanceTable:
-    write(spark.createDataFrame([(1, 10), (2, 20), (3, 30)], "id long, v int"), uri, max_tasks=1)
+    write(frame_of(spark, [(1, 10), (2, 20), (3, 30)], "id long, v int"), uri, max_tasks=1)
     return LanceTable.forPath(spark, uri)
 
 
@@ -72,13 +73,13 @@ def test_assignments(spark: SparkSession, table: LanceTable) -> None:
     table.alias("t").update("t.id = 2", {"T.`v`": "t.v + 1"})
     table.alias("t").update({"`v`": "v * 10"})
     assert [row["v"] for row in content(table)] == [20, 210, 300]
-    source = spark.createDataFrame([(3, 7), (4, 8)], "ID long, V int").alias("s")
+    source = frame_of(spark, [(3, 7), (4, 8)], "ID long, V int").alias("s")
     clauses = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
     clauses.withSchemaEvolution().execute()
     merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdate("s.id = 3", {"t.V": "s.v + 1"})
     merge.whenNotMatchedBySourceUpdate("t.id = 1", {"V": fn.lit(0)}).execute()
     assert [row["v"] for row in content(table)] == [0, 210, 8, 8]
-    table.updateColumnsFrom(spark.createDataFrame([(1, 11)], "ID long, V int"), "iD")
+    table.updateColumnsFrom(frame_of(spark, [(1, 11)], "ID long, V int"), "iD")
     rows = table.toDF(with_row_id=True, where="id = 2").select("_rowid", fn.lit(22).alias("V"))
     table.updateRows(rows)
     assert [row["v"] for row in content(table)] == [11, 22, 8, 8]
@@ -93,9 +94,9 @@ def test_assignments(spark: SparkSession, table: LanceTable) -> None:
 
 def test_writes(spark: SparkSession, table: LanceTable) -> None:
     uri = table.uri
-    write(spark.createDataFrame([(40, 4)], "V int, ID long"), uri, mode="append")
-    spark.createDataFrame([(50, 5)], "V int, ID long").write.format("pennon").mode("append").save(uri)
-    frame = spark.createDataFrame([(60, 6, "n")], "V int, ID long, new string")
+    write(frame_of(spark, [(40, 4)], "V int, ID long"), uri, mode="append")
+    frame_of(spark, [(50, 5)], "V int, ID long").write.format("pennon").mode("append").save(uri)
+    frame = frame_of(spark, [(60, 6, "n")], "V int, ID long, new string")
     write(frame, uri, mode="append", merge_schema=True)
     write(frame.withColumn("V", fn.lit(61)), uri, mode="overwrite", replace_where="id = 6")
     found = [(row["id"], row["v"], row["new"]) for row in content(table)]
@@ -134,7 +135,7 @@ def test_reads_and_feeds(spark: SparkSession, table: LanceTable) -> None:
         feed.option("columns", "id,id").load(uri)
     vectors = pa.FixedSizeListArray.from_arrays(pa.array([0.0, 1.0, 1.0, 0.0], pa.float32()), 2)
     pennon.write_dataset(pa.table({"word": ["a", "b"], "e": vectors}), f"{uri}-2")
-    questions = spark.createDataFrame([([0.0, 1.0],)], "e array<float>")
+    questions = frame_of(spark, [([0.0, 1.0],)], "e array<float>")
     assert nearest(spark, f"{uri}-2", questions, 1, column="e", columns=["WORD"]).first()["word"] == "a"
 
 
@@ -200,7 +201,7 @@ def test_columns_of_vectors(spark: SparkSession, uri: str) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array([0.0, 1.0, 1.0, 0.0], pa.float32()), 2)
     nested = pa.StructArray.from_arrays([vectors], ["Inner"])
     pennon.write_dataset(pa.table({"word": ["a", "b"], "e": vectors, "s": nested}), uri)
-    asked = spark.createDataFrame([([1.0, 0.0],)], "Question array<float>")
+    asked = frame_of(spark, [([1.0, 0.0],)], "Question array<float>")
     for column in ("E", "S.inner", "s.Inner"):
         found = nearest(spark, uri, asked, 1, column=column, query_column="QUESTION", columns=["word"])
         assert found.columns == ["word", "_distance"]
@@ -222,7 +223,7 @@ def test_names_that_differ_by_case_only(spark: SparkSession, uri: str) -> None:
 
 @pytest.mark.usefixtures("sensitive")
 def test_where_case_matters(spark: SparkSession, table: LanceTable) -> None:
-    source = spark.createDataFrame([(3, 7)], "id long, V int").alias("s")
+    source = frame_of(spark, [(3, 7)], "id long, V int").alias("s")
     with pytest.raises(pennon.InvalidInputError, match="There is no column 'V'; The columns are id, v"):
         table.update(set={"V": "1"})
     with pytest.raises(pennon.InvalidInputError, match="The source has the column 'V', which the table lacks"):
@@ -239,7 +240,7 @@ def test_where_case_matters(spark: SparkSession, table: LanceTable) -> None:
         table.addColumns(lambda batch: batch, "w int", readColumns=["V"])
     with pytest.raises(pennon.InvalidInputError, match="The batch lacks the key 'ID': its columns are id, V"):
         _keys_of(source, source.columns, ["ID"])
-    asked = spark.createDataFrame([([1.0, 0.0],)], "e array<float>")
+    asked = frame_of(spark, [([1.0, 0.0],)], "e array<float>")
     with pytest.raises(pennon.InvalidInputError, match="the queries have no column 'E'"):
         nearest(spark, table.uri, asked, 1, column="E")
     with pytest.raises(pennon.InvalidInputError, match="no column of vectors 'V'"):
@@ -265,7 +266,7 @@ def test_names_with_back_ticks(spark: SparkSession, uri: str) -> None:
 def test_keys_with_dots_and_back_ticks(spark: SparkSession, table: LanceTable, uri: str) -> None:
     """Bounds of the keys are those of the column, and not of a member of a struct."""
     named = table.alias("my.`table`")
-    rows = spark.createDataFrame([(2, 7), (9, 8)], "id long, v int")
+    rows = frame_of(spark, [(2, 7), (9, 8)], "id long, v int")
     member = fn.struct(fn.lit(100).cast("long").alias("k")).alias("a")
     source = rows.select(fn.col("id").alias("a.k"), member, fn.col("v").alias("c`d")).alias("s")
     merge = named.merge(source, "`my.``table```.id = s.`a.k`")
@@ -279,7 +280,7 @@ def test_keys_with_dots_and_back_ticks(spark: SparkSession, table: LanceTable, u
     source = rows.selectExpr("id + 7 `C``D`", "v + 1 v").alias("s")
     merge = second.merge(source, "t.`c``d` = s.`C``D`").whenMatchedUpdateAll().whenNotMatchedInsertAll()
     assert merge.execute().first()[1:] == (1, 0, 1)
-    second.updateColumnsFrom(spark.createDataFrame([(16, 5)], "`c``d` long, v int"), "c`d")
+    second.updateColumnsFrom(frame_of(spark, [(16, 5)], "`c``d` long, v int"), "c`d")
     assert sorted(read(spark, other, where="`c``d` > 2").collect()) == [(9, 8), (16, 5)]
 
 
@@ -294,7 +295,7 @@ def test_keys_of_a_source_that_differ_by_case_only(spark: SparkSession, table: L
 def test_system_columns_of_another_case(spark: SparkSession, uri: str) -> None:
     lance.write_dataset(pa.table({"v": [1, 2], "_RowAddr": [3, 4]}), uri, enable_stable_row_ids=True)
     table = LanceTable.forPath(spark, uri).alias("t")
-    values = spark.createDataFrame([(1, 5)], "v long, _RowAddr long")
+    values = frame_of(spark, [(1, 5)], "v long, _RowAddr long")
     ids = table.toDF(where="v = 1", with_row_id=True).select("_rowid")
     acts = (
         lambda: table.update("v = 1", {"v": "5"}),

@@ -24,6 +24,7 @@ from pyspark.sql.types import LongType
 from pyspark_pennon import LanceTable
 from pyspark_pennon.columns import add as columns
 from pyspark_pennon.columns import function_identity
+from support.spark_frames import frame_of
 
 
 def make(uri: str) -> pennon.LanceDataset:
@@ -480,7 +481,7 @@ def test_new_values_equal_those_of_the_wheel(
 
 def test_wrong_new_values(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
     table = LanceTable.forPath(spark, dataset.uri)
-    frame = spark.createDataFrame([(5, "x"), (5, "y"), (700, "z"), (700, "z")], "id long, name string")
+    frame = frame_of(spark, [(5, "x"), (5, "y"), (700, "z"), (700, "z")], "id long, name string")
     wrong: list[tuple[Any, Any, str]] = [
         (frame, "id", r"2 rows of the frame match one row of the table, whose key is \{'id': 5\}"),
         (frame, [], "No key was given"),

@@ -1,6 +1,7 @@
 """The examples in the docstrings of `pyspark_pennon` run and give what they show; every public name has one.
 
-An example has the session as `spark`, and as `folder` a new directory, which is also the current one.
+An example has the session as `spark`, and as `folder` a new directory, which is also the current one. Some that
+take long run with `PENNON_LONG_TESTS=1` only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pages
 import pyspark_pennon
 import pytest
 from pyspark.sql import SparkSession
+from support.long import long
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -44,7 +46,17 @@ def failures(test: doctest.DocTest, names: dict[str, object]) -> str:
     return "".join(report)
 
 
-@pytest.mark.parametrize("test", list(examples()), ids=lambda test: test.name.removeprefix("pyspark_pennon."))
+def is_dear(name: str) -> bool:
+    """Whether an example takes as long as many: that of a single clause of a merge, or one of several streams."""
+    streams = ("apply_changes", "DefaultSource.streamReader")
+    return name.startswith("pyspark_pennon.merge.builder.MergeBuilder.") or name.endswith(streams)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [pytest.param(test, marks=[long] if is_dear(test.name) else []) for test in examples()],
+    ids=lambda test: test.name.removeprefix("pyspark_pennon."),
+)
 def test_examples_give_what_they_show(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: doctest.DocTest
 ) -> None:

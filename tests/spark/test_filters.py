@@ -247,14 +247,14 @@ def test_deep_trees() -> None:
 def test_chains(spark: SparkSession, tmp_path: Path, combined: Callable[[Any, Any], Any]) -> None:
     uri = str(tmp_path / "chains.lance")
     pennon.write_dataset({"id": list(range(2000))}, uri)
-    chain = reduce(combined, [fn.col("id") == at if combined is or_ else fn.col("id") != at for at in range(150)])
+    chain = reduce(combined, [fn.col("id") == at if combined is or_ else fn.col("id") != at for at in range(50)])
     condition = analysed(spark, pennon.dataset(uri), read(spark, uri).schema, chain)
     assert condition.is_exact
     assert condition.predicate is not None
     assert "((" not in condition.predicate
-    assert read(spark, uri, where=chain).count() == (150 if combined is or_ else 1850)
+    assert read(spark, uri, where=chain).count() == (50 if combined is or_ else 1950)
     assert LanceTable.forPath(spark, uri).delete(chain).first().num_deleted_rows == (
-        150 if combined is or_ else 1850
+        50 if combined is or_ else 1950
     )
 
 

@@ -18,62 +18,70 @@ from pyspark_pennon.merge import attempt as merge_attempt
 MOMENT = datetime(2026, 10, 25, 0, 30, tzinfo=timezone.utc)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        (pa.int8(), lambda at: at, "`key` <= 13"),
-        (pa.uint8(), lambda at: at, "`key` <= 13"),
-        (pa.uint32(), lambda at: at + (1 << 31), "`key` <= 2147483661"),
-        (pa.uint64(), lambda at: at + (1 << 63), "`key` <= 9223372036854775821"),
-        (pa.string(), lambda at: f"key {at:02}", "`key` <= 'key 13'"),
-        (pa.large_string(), lambda at: f"key {at:02}", "`key` <= 'key 13'"),
-        (pa.date32(), lambda at: date(2026, 2, 1) + timedelta(at), "`key` <= DATE '2026-02-14'"),
-        (pa.date32(), lambda at: date(1, 1, 1) + timedelta(at), "`key` <= DATE '0001-01-14'"),
-        (pa.decimal128(12, 3), lambda at: Decimal(at) / 8, "`key` <= CAST('1.625' AS DECIMAL(12, 3))"),
-        # In the night in which clocks are turned back: an hour of local time is there twice.
-        (pa.timestamp("us", "UTC"), lambda at: MOMENT + timedelta(minutes=10 * at), "2026-10-25T02:40:00Z"),
-        (pa.timestamp("s", "UTC"), lambda at: MOMENT + timedelta(minutes=10 * at), "2026-10-25T02:40:00Z"),
-        (
-            pa.timestamp("us"),
-            lambda at: MOMENT.replace(tzinfo=None) + timedelta(microseconds=at),
-            "2026-10-25T00:30:00.000013",
-        ),
-    ],
-    ids=lambda value: "of" if callable(value) else str(value),
-)
-def test_bounds_of_keys_reach_the_scan(
-    spark: SparkSession,
-    uri: str,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: pa.DataType,
-    value: Callable[[int], Any],
-    expected: str,
-) -> None:
-    """The bounds of the source's keys skip rows of the table, and none that match."""
-    keys = pa.array([value(at) for at in range(40)], kind)
-    pennon.write_dataset({"key": keys, "n": list(range(40))}, uri, max_rows_per_file=10)
+KINDS: list[tuple[pa.DataType, Callable[[int], Any], str]] = [
+    (pa.int8(), lambda at: at, "<= 13"),
+    (pa.uint8(), lambda at: at, "<= 13"),
+    (pa.uint32(), lambda at: at + (1 << 31), "<= 2147483661"),
+    (pa.uint64(), lambda at: at + (1 << 63), "<= 9223372036854775821"),
+    (pa.string(), lambda at: f"key {at:02}", "<= 'key 13'"),
+    (pa.large_string(), lambda at: f"key {at:02}", "<= 'key 13'"),
+    (pa.date32(), lambda at: date(2026, 2, 1) + timedelta(at), "<= DATE '2026-02-14'"),
+    (pa.date32(), lambda at: date(1, 1, 1) + timedelta(at), "<= DATE '0001-01-14'"),
+    (pa.decimal128(12, 3), lambda at: Decimal(at) / 8, "<= CAST('1.625' AS DECIMAL(12, 3))"),
+    # In the night in which clocks are turned back: an hour of local time is there twice.
+    (pa.timestamp("us", "UTC"), lambda at: MOMENT + timedelta(minutes=10 * at), "2026-10-25T02:40:00Z"),
+    (pa.timestamp("s", "UTC"), lambda at: MOMENT + timedelta(minutes=10 * at), "2026-10-25T02:40:00Z"),
+    (
+        pa.timestamp("us"),
+        lambda at: MOMENT.replace(tzinfo=None) + timedelta(microseconds=at),
+        "2026-10-25T00:30:00.000013",
+    ),
+]
+
+
+def test_bounds_of_keys_reach_the_scan(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds of the source's keys, of each kind, skip rows of the table, and none that match."""
+    keys = {f"key{at}": pa.array([value(n) for n in range(40)], kind) for at, (kind, value, _) in enumerate(KINDS)}
+    table = pennon.write_dataset({**keys, "n": list(range(40))}, uri, max_rows_per_file=10)
     scans, make = [], merge_attempt.table_frame
+    bounds, find = list[str](), merge_attempt.bounds_of
 
     def recorded(spark: SparkSession, table: Any, options: Any, fragments: Any = None) -> DataFrame:
         frame = make(spark, table, options, fragments)
         scans.append((options.filter_sql, frame))
         return frame
 
+    def found(*given: Any) -> tuple[int, list[str]]:
+        count, predicates = find(*given)
+        bounds.extend(predicates)
+        return count, predicates
+
     monkeypatch.setattr(merge_attempt, "table_frame", recorded)
+    monkeypatch.setattr(merge_attempt, "bounds_of", found)
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
-        source = read(spark, uri, where="n BETWEEN 8 AND 13").selectExpr("key", "n + 100 n").alias("s")
-        merge = LanceTable.forPath(spark, uri).alias("t").merge(source, "t.key = s.key")
+        source = read(spark, uri, where="n BETWEEN 8 AND 13").selectExpr(*keys, "n + 100 n").alias("s")
+        merge = (
+            LanceTable.forPath(spark, uri).alias("t").merge(source, " AND ".join(f"t.{k} = s.{k}" for k in keys))
+        )
         assert merge.whenMatchedUpdateAll().execute().first().num_updated_rows == 6
         ((predicate, frame),) = scans
-        assert expected in predicate
-        assert predicate.count(" AND ") == 1
         assert frame.count() == 6
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
-    found = lance.dataset(uri).to_table(columns=["n"])["n"].to_pylist()
-    assert sorted(found) == [*range(8), *range(14, 40), *range(108, 114)]
+    assert sorted(lance.dataset(uri).to_table(columns=["n"])["n"].to_pylist()) == [
+        *range(8),
+        *range(14, 40),
+        *range(108, 114),
+    ]
+    assert predicate == " AND ".join(f"({bound})" for bound in bounds)
+    for key, (kind, _, expected) in zip(keys, KINDS, strict=True):
+        own = [bound for bound in bounds if f"`{key}`" in bound]
+        assert len(own) == 2, kind
+        assert expected in own[1], kind
+        kept = table.to_table(columns=["n"], filter=" AND ".join(own), scan_in_order=True)
+        assert kept["n"].to_pylist() == list(range(8, 14)), kind
 
 
 def test_bounds_that_python_has_no_value_for(

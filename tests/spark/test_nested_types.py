@@ -120,7 +120,9 @@ def test_ways_of_writing(spark: SparkSession, uri: str, way: Callable[[DataFrame
         "a[]": good.replace("7S", "'7'"),
         "v.value": good.replace("'v'", "7"),
     }
-    for at, (path, values) in enumerate(bad.items()):
+    # A query costs as much as ten writes.
+    tried = bad if way is not by_a_stream else {"v.value": bad["v.value"]}
+    for at, (path, values) in enumerate(tried.items()):
         with pytest.raises((pennon.SchemaMismatchError, AnalysisException, StreamingQueryException)) as error:
             way(spark.sql(f"SELECT {values}"), uri if way is not by_a_stream else linked(uri, at))
         assert f"column '{path}' has the Spark type" in str(error.value)

@@ -21,6 +21,7 @@ from pyspark_pennon import LanceTable, read, row_changes, wheel, write
 from pyspark_pennon.columns import add as columns
 from pyspark_pennon.merge import attempt as merge_attempt
 from pyspark_pennon.tasks.orphans import sentence
+from support.spark_frames import frame_of
 
 ROWS = 40
 
@@ -217,7 +218,7 @@ def test_nobody_knows_whether_it_is_committed(
         raise pennon.CommitUnknownError("the answer was lost", plan.uuid)
 
     monkeypatch.setattr(JobPlan, "commit", lost)
-    frame = spark.createDataFrame([(100, 1)], "id long, n long")
+    frame = frame_of(spark, [(100, 1)], "id long, n long")
     with pytest.raises(pennon.CommitUnknownError) as caught:
         write(frame, table.uri, mode="append")
     assert not getattr(caught.value, "__notes__", [])

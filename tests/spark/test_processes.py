@@ -1,4 +1,8 @@
-"""Drivers that are killed around a commit, and several writers of one table, each a process of its own."""
+"""Drivers that end around a commit, and several writers of one table.
+
+With `PENNON_LONG_TESTS=1` each is a process of its own, and drivers are killed. Without, the commit of a driver
+raises what nothing catches, in the session of the tests: what another driver finds is the same.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import lance
 import pennon
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pennon.jobs import JobPlan
+from pennon.optimize import Compaction
+from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable
 from support.long import long
 
@@ -52,26 +59,54 @@ def rows(uri: str) -> list[tuple[str, int]]:
     return sorted((row["key"], row["n"]) for row in found.to_table().to_pylist())
 
 
-@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=long)])
-def test_a_driver_is_killed_around_its_commit(spark: SparkSession, uri: str, when: str) -> None:
-    make(uri)
-    old = pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist()
-    process = started(when, uri, "merge", "1")
+class DriverEndedError(BaseException):
+    """The driver is gone: nothing of it may catch this, nor commit afterwards."""
+
+
+def killed(*arguments: str) -> None:
+    process = started(*arguments)
     _, errors = ended(process)
     assert process.returncode == -signal.SIGKILL, errors[-2000:]
-    merged = [("new", 8), ("old", 7), ("other", 2)]
-    assert rows(uri) == (merged if when == "after" else [("old", 1), ("other", 2)])
+
+
+@pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=long)], ids=["raised", "killed"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_driver_ends_around_its_commit(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, when: str, is_process: bool
+) -> None:
+    make(uri)
+    old = pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist()
+    commit = JobPlan.commit
+
+    def ends(plan: JobPlan, results: Any, **options: Any) -> Any:
+        if when == "after":
+            commit(plan, results, **options)
+        raise DriverEndedError
+
+    if is_process:
+        killed(when, uri, "merge", "1")
+    else:
+        monkeypatch.setattr(JobPlan, "commit", ends)
+        with pytest.raises(DriverEndedError):
+            merged(spark, uri)
+        monkeypatch.undo()
+    expected = [("new", 8), ("old", 7), ("other", 2)]
+    assert rows(uri) == (expected if when == "after" else [("old", 1), ("other", 2)])
     orphans = orphans_of(uri)
     assert bool(orphans) == (when == "before")
     # What the driver was to do is done again by another one: once, and with the same ids.
-    frame = spark.createDataFrame([("old", 7), ("new", 8)], "key string, n long").alias("s")
-    merge = LanceTable.forPath(spark, uri).alias("t").merge(frame, "t.key = s.key")
-    done = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first()
+    done = merged(spark, uri).first()
     assert (done.num_updated_rows, done.num_inserted_rows) == ((1, 1) if when == "before" else (2, 0))
-    assert rows(uri) == merged
+    assert rows(uri) == expected
     assert pennon.dataset(uri).to_table(filter="key = 'old'", with_row_id=True)["_rowid"].to_pylist() == old
     assert_removed(LanceTable.forPath(spark, uri), orphans)
-    assert rows(uri) == merged
+    assert rows(uri) == expected
+
+
+def merged(spark: SparkSession, uri: str) -> DataFrame:
+    frame = spark.sql("SELECT * FROM VALUES ('old', 7L), ('new', 8L) AS s(key, n)").alias("s")
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(frame, "t.key = s.key")
+    return merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
 def orphans_of(uri: str) -> set[str]:
@@ -102,9 +137,7 @@ def assert_removed(table: LanceTable, orphans: set[str]) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_driver_is_killed_around_the_commit_of_an_append(spark: SparkSession, uri: str, when: str) -> None:
     make(uri)
-    process = started(when, uri, "append", "1")
-    _, errors = ended(process)
-    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+    killed(when, uri, "append", "1")
     old = [("old", 1), ("other", 2)]
     assert rows(uri) == (old if when == "before" else [("new", 8), *old])
     assert pennon.dataset(uri).version == (1 if when == "before" else 2)
@@ -114,13 +147,29 @@ def test_a_driver_is_killed_around_the_commit_of_an_append(spark: SparkSession, 
     assert len(rows(uri)) == (2 if when == "before" else 3)
 
 
-def test_a_driver_is_killed_between_groups_of_a_compaction(spark: SparkSession, uri: str) -> None:
+@pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=long)], ids=["raised", "killed"])
+def test_a_driver_ends_between_groups_of_a_compaction(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, is_process: bool
+) -> None:
     """What is committed stays, and what is left is done by the next one."""
     ids = list(range(80))
     pennon.write_dataset({"id": ids}, uri, max_rows_per_file=10)
-    process = started("between", uri, "compaction", "1")
-    _, errors = ended(process)
-    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+    commit, groups = Compaction.commit, list[int]()
+
+    def ends(*given: Any) -> Any:
+        groups.append(1)
+        if len(groups) == 2:
+            raise DriverEndedError
+        return commit(*given)
+
+    if is_process:
+        killed("between", uri, "compaction", "1")
+    else:
+        monkeypatch.setattr(Compaction, "commit", staticmethod(ends))
+        monkeypatch.setattr("pyspark_pennon.optimize.parallelism", lambda _spark: 1)
+        with pytest.raises(DriverEndedError):
+            LanceTable.forPath(spark, uri).optimize().executeCompaction(target_rows_per_fragment=20)
+        monkeypatch.undo()
 
     def found() -> list[tuple[int, int]]:
         dataset = lance.dataset(uri)

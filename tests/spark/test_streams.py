@@ -12,9 +12,10 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark_pennon import LanceTable
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark_pennon import DefaultSource, LanceTable
 from pyspark_pennon.streams.sink import BATCH, QUERY, StreamBatch
-from pyspark_pennon.streams.sink_checkpoint import NOTE
+from pyspark_pennon.streams.sink_checkpoint import NOTE, check_table
 from pyspark_pennon.tasks.executor import typed_error
 from support.spark_frames import stream
 
@@ -212,11 +213,11 @@ def test_a_checkpoint_of_another_table(spark: SparkSession, source: pennon.Lance
     away.rename(target)
     note = tmp_path / "copy-checkpoint" / NOTE
     whole = note.read_text()
+    options, table = {"checkpointLocation": str(note.parent)}, pennon.dataset(str(target))
     for torn in ("", whole[:20], "{}"):
         note.write_text(torn)
-        with pytest.raises(StreamingQueryException, match=f"{note}, the note .* cannot be read") as caught:
-            into(stream(spark, source.uri), target)
-        assert "InvalidInputError" in str(caught.value)
+        with pytest.raises(pennon.InvalidInputError, match=f"{note}, the note .* cannot be read"):
+            check_table(options, str(target), table)
     note.write_text(whole)
     into(stream(spark, source.uri), target)
     LanceTable.forPath(spark, str(target)).vacuum(0)
@@ -252,18 +253,30 @@ def test_what_a_sink_refuses(spark: SparkSession, source: pennon.LanceDataset, t
     ],
 )
 def test_options_that_a_stream_does_not_have(
-    spark: SparkSession, source: pennon.LanceDataset, options: dict[str, str], message: str
+    source: pennon.LanceDataset, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(AnalysisException, match=message):
-        stream(spark, source.uri, **options)
+    with pytest.raises(pennon.InvalidInputError, match=message):
+        as_called(source, **options).schema()
+
+
+def test_spark_shows_what_is_wrong_with_options(spark: SparkSession, source: pennon.LanceDataset) -> None:
+    with pytest.raises(AnalysisException, match="did you mean 'skipChangeCommits'"):
+        stream(spark, source.uri, skipChangeCommit="true")
 
 
 @pytest.mark.parametrize("end", [{"endingVersion": "1"}, {"netChanges": "true"}])
-def test_streams_have_no_end(
-    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, end: dict[str, str]
-) -> None:
-    frame = stream(spark, source.uri, readChangeFeed="true", startingVersion="1", **end)
-    with pytest.raises(StreamingQueryException, match="in a stream: a stream has no end and no net form"):
-        into(frame, tmp_path / "target")
-    with pytest.raises(AnalysisException, match="in a change feed: it belongs to a stream, which has no end"):
-        stream(spark, source.uri, readChangeFeed="true", startingVersion="1", maxRowsPerTrigger="1", **end)
+def test_streams_have_no_end(source: pennon.LanceDataset, end: dict[str, str]) -> None:
+    feed = {"readChangeFeed": "true", "startingVersion": "1", **end}
+    called = as_called(source, **feed)
+    schema = called.schema()
+    with pytest.raises(pennon.InvalidInputError, match="in a stream: a stream has no end and no net form"):
+        called.streamReader(schema)
+    with pytest.raises(
+        pennon.InvalidInputError, match="in a change feed: it belongs to a stream, which has no end"
+    ):
+        as_called(source, maxRowsPerTrigger="1", **feed).schema()
+
+
+def as_called(source: pennon.LanceDataset, **options: str) -> DefaultSource:
+    """The data source with options as Spark gives them, for which it starts a process."""
+    return DefaultSource(CaseInsensitiveDict({"path": source.uri, **options}))

@@ -15,8 +15,9 @@ from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import LongType, StructField, StructType
-from pyspark_pennon import LanceTable, read, write
+from pyspark_pennon import DefaultSource, LanceTable, read, write
 from pyspark_pennon.options.source import WriteOptions
 from pyspark_pennon.writes.plan import WritePlan
 from pyspark_pennon.writes.writer import Writer
@@ -192,26 +193,35 @@ def test_arrays_go_into_tables_that_name_and_allow_otherwise(spark: SparkSession
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "message"),
+    ("schema", "options", "message"),
     [
-        ("SELECT 1L id, 2 more", {}, "the table has no column 'more'"),
-        ("SELECT 1 other", {}, "the table has no column 'other'"),
-        ("SELECT 1L id", {"max_rows_per_fiel": "1"}, "did you mean 'max_rows_per_file'"),
-        ("SELECT 1L id", {"version": "1"}, "belongs to a read, not to a write"),
+        ("id long, more int", {}, "the table has no column 'more'"),
+        ("other int", {}, "the table has no column 'other'"),
+        ("id long", {"max_rows_per_fiel": "1"}, "did you mean 'max_rows_per_file'"),
+        ("id long", {"version": "1"}, "belongs to a read, not to a write"),
         (
-            "SELECT 1L id",
+            "id long",
             {"replaceWhere": "id = 1"},
             "use pyspark_pennon.write(df, uri, mode='overwrite', replace_where",
         ),
-        ("SELECT 1L id", {"maxTasks": "1"}, "max_tasks"),
-        ("SELECT 1L id", {"durability": "none"}, "expected 'full' or 'os'"),
+        ("id long", {"maxTasks": "1"}, "max_tasks"),
+        ("id long", {"durability": "none"}, "expected 'full' or 'os'"),
     ],
 )
-def test_bad_appends(spark: SparkSession, uri: str, query: str, options: dict[str, str], message: str) -> None:
+def test_bad_appends(spark: SparkSession, uri: str, schema: str, options: dict[str, str], message: str) -> None:
+    """As Spark calls the data source, for which it starts a process."""
     pennon.write_dataset(pa.table({"id": [1]}), uri)
-    with pytest.raises(AnalysisException) as caught:
-        spark.sql(query).write.format("pennon").mode("append").options(**options).save(uri)
+    source = DefaultSource(CaseInsensitiveDict({"path": uri, **options}))
+    with pytest.raises(pennon.PennonError) as caught:
+        source.writer(StructType.fromDDL(schema), overwrite=False)
     assert message in str(caught.value)
+
+
+def test_spark_shows_what_is_wrong_with_an_append(spark: SparkSession, uri: str) -> None:
+    pennon.write_dataset(pa.table({"id": [1]}), uri)
+    writer = spark.range(1).write.format("pennon").mode("append").option("maxRowsPerFiel", 1)
+    with pytest.raises(AnalysisException, match="did you mean 'max_rows_per_file'"):
+        writer.save(uri)
     assert pennon.dataset(uri).version == 1
 
 
@@ -247,20 +257,17 @@ def test_a_failed_task_is_tried_again_and_counts_once(spark: SparkSession, uri: 
     assert (ids(uri), pennon.dataset(uri).version) == (list(range(40)), 1)
 
 
-def test_a_failed_job_commits_nothing(
-    spark: SparkSession, uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_job_commits_nothing(spark: SparkSession, uri: str, caplog: pytest.LogCaptureFixture) -> None:
     pennon.write_dataset(pa.table({"id": [1]}), uri)
-    done = tmp_path / "done"
+    data = Path(uri, "data")
 
     def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
         if TaskContext.get().partitionId() == 0:
-            done.touch()
             return
-        while not done.exists():
+        while len(list(data.iterdir())) < 2:
             time.sleep(0.01)
-        time.sleep(0.5)
+        time.sleep(1)
         raise RuntimeError("always")
 
     frame = spark.range(0, 4, 1, 2).mapInArrow(broken, "id long")
