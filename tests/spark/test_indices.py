@@ -133,7 +133,7 @@ def test_a_table_that_is_made_again_meanwhile(table: LanceTable, monkeypatch: py
             for name in ("data", "_versions", "_transactions", "_deletions"):
                 shutil.rmtree(f"{table.uri}/{name}", ignore_errors=True)
             rows = max(fragment.count_rows() for fragment in read.get_fragments())
-            pennon.write_dataset(old.take(range(old.num_rows - 1, -1, -1)), table.uri, max_rows_per_file=rows)
+            pennon.write_dataset(old.sort_by([("id", "descending")]), table.uri, max_rows_per_file=rows)
         return segments
 
     monkeypatch.setattr(IndexBuild, "_segments", built)
