@@ -373,7 +373,7 @@ def _run_owned(
     """
     from pyspark.sql import functions as fn
 
-    # No row changes twice. Where this leaves more tasks than cores, to count the changes costs less than these.
+    # A row has one change at most. Where this makes more tasks than cores, to count the changes costs less.
     tasks = number_of_tasks(target.spark, int(table.count_rows()))
     if tasks > parallelism(target.spark):
         tasks = number_of_tasks(target.spark, counted.count())
@@ -381,16 +381,10 @@ def _run_owned(
     return [result for result in run_partitions(owned, write, title, tasks=tasks) if result.rows]
 
 
-def number_of_tasks(spark: SparkSession, rows: int, least: int = LEAST_ROWS_PER_TASK) -> int:
-    """How many tasks share the changes of so many rows.
-
-    Parameters
-    ----------
-    least
-        Rows that are worth a task.
-    """
+def number_of_tasks(spark: SparkSession, rows: int) -> int:
+    """How many tasks share the changes of so many rows."""
     most = max(parallelism(spark), -(-rows // ROWS_PER_TASK))
-    return max(1, min(-(-rows // least), most))
+    return max(1, min(-(-rows // LEAST_ROWS_PER_TASK), most))
 
 
 def _scanned(spark: SparkSession, shipped: ShippedPlan, schema: Any) -> DataFrame:

@@ -268,7 +268,7 @@ def stderr() -> Terminal:
 
 
 def test_each_result_is_counted_once(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job of many tasks is told of each of them, without counting the others again."""
+    """A job of many tasks reports each of them, without counting the others again."""
     rows, counted, seen = jobs.TaskResult.rows.fget, list[int](), list[Progress]()
     assert rows is not None
     monkeypatch.setattr(jobs.TaskResult, "rows", property(lambda result: (counted.append(1), rows(result))[1]))

@@ -56,7 +56,7 @@ def updated(_spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyP
 
 
 def merged(spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_attempt, "LEAST_ROWS_PER_TASK", 10)
+    monkeypatch.setattr(row_changes, "LEAST_ROWS_PER_TASK", 10)
     failing(monkeypatch, merge_attempt)
     source = spark.range(20, 60).selectExpr("id", "9L n").alias("s")
     merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()

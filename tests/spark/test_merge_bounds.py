@@ -28,7 +28,7 @@ KINDS: list[tuple[pa.DataType, Callable[[int], Any], str]] = [
     (pa.date32(), lambda at: date(2026, 2, 1) + timedelta(at), "<= DATE '2026-02-14'"),
     (pa.date32(), lambda at: date(1, 1, 1) + timedelta(at), "<= DATE '0001-01-14'"),
     (pa.decimal128(12, 3), lambda at: Decimal(at) / 8, "<= CAST('1.625' AS DECIMAL(12, 3))"),
-    # In the night in which clocks are turned back: an hour of local time is there twice.
+    # In the night in which clocks are turned back: an hour of local time comes again.
     (pa.timestamp("us", "UTC"), lambda at: MOMENT + timedelta(minutes=10 * at), "2026-10-25T02:40:00Z"),
     (pa.timestamp("s", "UTC"), lambda at: MOMENT + timedelta(minutes=10 * at), "2026-10-25T02:40:00Z"),
     (

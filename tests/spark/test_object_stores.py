@@ -355,7 +355,7 @@ def test_tasks_that_fail_next_to_s3(
     verb: Callable[[SparkSession, LanceTable], dict[int, int]],
 ) -> None:
     """First for good: nothing is committed; then once: what the other attempt did is there. Orphans are removed."""
-    monkeypatch.setattr(merge_attempt, "LEAST_ROWS_PER_TASK", 10)
+    monkeypatch.setattr(row_changes, "LEAST_ROWS_PER_TASK", 10)
     for_good = True
 
     def changed(original: Callable[..., Any]) -> Callable[..., Any]:

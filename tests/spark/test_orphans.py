@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, read, row_changes, wheel, write
 from pyspark_pennon.columns import add as columns
-from pyspark_pennon.merge import attempt as merge_attempt
 from pyspark_pennon.tasks.orphans import sentence
 from support.spark_frames import frame_of
 
@@ -99,7 +98,7 @@ def fails_after(uri: str, files: int) -> Callable[[Any], Any]:
 
 
 def test_a_merge(spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_attempt, "LEAST_ROWS_PER_TASK", 10)
+    monkeypatch.setattr(row_changes, "LEAST_ROWS_PER_TASK", 10)
     source = spark.range(ROWS).selectExpr("id", "nullif(id, 39) AS n").alias("s")
     merge = table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll()
     with pytest.raises(pennon.PennonError, match="null") as caught:

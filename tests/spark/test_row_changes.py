@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import lance
@@ -122,7 +121,7 @@ def test_tasks_share_the_rows_of_one_fragment(
     pennon.write_dataset({"id": list(range(64)), "n": [0] * 64}, uri)
     handle = LanceTable.forPath(spark, uri)
     monkeypatch.setattr(row_changes, "ROWS_PER_TASK", 16)
-    monkeypatch.setattr(row_changes, "number_of_tasks", partial(row_changes.number_of_tasks, least=1))
+    monkeypatch.setattr(row_changes, "LEAST_ROWS_PER_TASK", 1)
     monkeypatch.setattr("pyspark_pennon.reads.addressed_rows.BLOCK_BITS", 2)
     spark.range(48).createOrReplaceTempView("chosen")
     new = handle.toDF(with_row_id=True).where("id < 48").selectExpr("_rowid", "id * 2 AS n")

@@ -32,7 +32,6 @@ from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of, fetched, others
 from pyspark_pennon.reads.frames import table_frame
 from pyspark_pennon.row_changes import (
-    LEAST_ROWS_PER_TASK,
     Target,
     as_column,
     changes_schema,
@@ -210,7 +209,7 @@ class MergeAttempt:
         """All changes, in partitions that each have all changes of a row, and how many partitions there may be."""
         from pyspark.sql import functions as fn
 
-        tasks = self._number_of_tasks(rows)
+        tasks = number_of_tasks(self._target.spark, rows)
         spread: list[DataFrame] = []
         owned: list[DataFrame] = []
         partitions = 0
@@ -224,7 +223,7 @@ class MergeAttempt:
             owner = -fn.lit(1) - fn.pmod(fn.col(NUMBER), fn.lit(tasks))
             spread.append(self._decided(unmatched, self._clauses.inserts, fn.lit(None).cast("long"), owner))
         if self._clauses.by_source:
-            readers = self._number_of_tasks(int(self._table.count_rows()))
+            readers = number_of_tasks(self._target.spark, int(self._table.count_rows()))
             owned.append(self._not_matched_by_source(pairs, readers))
             partitions += readers
         if spread:
@@ -300,9 +299,6 @@ class MergeAttempt:
         wanted = frame.select(address.alias(ROW_ADDRESS), *self._evaluation.of(clauses), *owners)
         # Spark would move the filter below the columns, and call functions in Python for both.
         return wanted if may_call_python(wanted) else wanted.where(fn.col(CHANGE_TYPE).isNotNull())
-
-    def _number_of_tasks(self, rows: int) -> int:
-        return number_of_tasks(self._target.spark, rows, LEAST_ROWS_PER_TASK)
 
     def _written(
         self, changes: DataFrame, shipped: ShippedPlan, schema: pa.Schema, pairs: DataFrame, tasks: int

@@ -387,7 +387,7 @@ def merge_then(
     one: Checked, start: int, stop: int, then: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> None:
     """A merge of several tasks, which do something when they have written their files."""
-    merge_attempt.LEAST_ROWS_PER_TASK = 20
+    row_changes.LEAST_ROWS_PER_TASK = 20
     known = sum(start <= at < stop for at in one.rows)
     source = one.spark.range(start, stop, 1, 2).selectExpr("id", "5L AS n", "'merged' AS text").alias("s")
     merging = one.table.alias("t").merge(source, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll()
