@@ -53,7 +53,7 @@ constant = "FAKE5" + "ECRET"
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # Spark takes a file of one name once, and workers come back to a module.
 def calls(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Who called the provider, which driver and executors can import: a line with the number of its process."""
     folder = tmp_path_factory.mktemp("vault")
