@@ -485,7 +485,7 @@ fn column(expr: &Expr, schema: &Schema) -> Option<(Vec<String>, DataType)> {
             let field = schema.field_with_name(&column.name).ok()?;
             Some((vec![column.name.clone()], field.data_type().clone()))
         }
-        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
+        Expr::ScalarFunction(call) if call.func.name() == super::nulls::MEMBER => {
             let (parent, names) = call.args.split_first()?;
             let (mut path, mut data_type) = column(parent, schema)?;
             for name in names {

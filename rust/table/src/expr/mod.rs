@@ -39,7 +39,7 @@ mod zero;
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, cast::AsArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::prep_null_mask_filter;
 pub(crate) use condition::{Condition, ValueTest};
@@ -55,6 +55,7 @@ pub(crate) use nulls::{hand_down, visible};
 use pennon_core::schema::{is_blob, unknown_field};
 use pennon_core::{Error, ErrorKind, Result};
 
+use crate::batches::batch_with_rows;
 use crate::runtime::guarded;
 
 /// An SQL expression over the columns of a table, ready to be evaluated.
@@ -216,6 +217,7 @@ impl Expression {
             .with_query_execution_start_time(Some(crate::runtime::utc_now()))
             .build();
         let simplifier = ExprSimplifier::new(context.clone());
+        expr = nulls::in_members(expr, &df_schema).map_err(fail)?;
         expr = times::choices(expr, &df_schema, &simplifier).map_err(fail)?;
         expr = times::in_one_unit(expr, &df_schema).map_err(fail)?;
         expr = depth::flatten(overflow::unsigned(expr, &df_schema).map_err(fail)?)?;
@@ -356,8 +358,7 @@ impl Expression {
                 hand_down(array).map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))
             })
             .collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let input = RecordBatch::try_new_with_options(self.input_for(&arrays), arrays, &options)
+        let input = batch_with_rows(self.input_for(&arrays), arrays, batch.num_rows())
             .map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))?;
         let value = guarded(|| inner.physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows())));
         let value = value.map_err(|panic| {
@@ -404,7 +405,7 @@ impl Expression {
 fn path_of(expr: &Expr) -> Option<Vec<String>> {
     match expr {
         Expr::Column(column) => Some(vec![column.name.clone()]),
-        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
+        Expr::ScalarFunction(call) if call.func.name() == nulls::MEMBER => {
             let (parent, members) = call.args.split_first()?;
             let mut path = path_of(parent)?;
             for member in members {

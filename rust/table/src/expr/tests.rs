@@ -338,6 +338,27 @@ fn members_of_null_structs_are_null() {
 }
 
 #[test]
+fn members_of_structs_that_an_expression_makes_null_are_null() {
+    for (sql, rows) in [
+        ("(CASE WHEN id > 2 THEN st END).a = 1", 0),
+        ("(CASE WHEN id > 2 THEN st END).a = 5", 1),
+        ("(CASE WHEN id > 2 THEN st END).a IS NULL", 3),
+        ("(CASE WHEN id > 2 THEN st END)['a'] IS NULL", 3),
+        ("(CASE WHEN id > 2 THEN st END)['B'].c IS NULL", 3),
+        ("(CASE WHEN id > 2 THEN st.`B` END).c IS NULL", 3),
+        ("get_field(CASE WHEN id > 2 THEN st END, 'a') IS NULL", 3),
+        ("nullif(named_struct('a', id), named_struct('a', 4)).a IS NULL", 1),
+        ("named_struct('p', CASE WHEN id > 2 THEN st END).p.a IS NULL", 3),
+        ("coalesce(CASE WHEN id > 2 THEN st END, CASE WHEN id > 1 THEN st END).a IS NULL", 2),
+        ("coalesce((CASE WHEN id > 2 THEN st END).a, -1) = -1", 3),
+        ("named_struct('p', st).p.a = 4", 1),
+        ("[CASE WHEN id > 2 THEN st END][1].a IS NULL", 3),
+    ] {
+        assert_eq!(matches(sql), rows, "{sql}");
+    }
+}
+
+#[test]
 fn between_is_what_the_text_says() {
     let batch = batch();
     let types =
