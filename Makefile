@@ -191,7 +191,7 @@ FAILED = { echo "make $@: failed with SEED=$(SEED)" >&2; exit 1; }
 nightly-commits: | toolchain
 	PENNON_HISTORIES=1000000 $(CARGO) test --release --locked --quiet --workspace --test commits
 
-# Ten million steps of programs on whole tables, of which none may differ from the model; a step takes about 4 ms of a
+# Ten million steps of programs on whole tables, of which none may differ from the model; a step takes about 3 ms of a
 # processor. Each planted fault is looked for from the first program on.
 STEPS ?= 10000000
 

@@ -6,9 +6,10 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pennon_table::runtime::Fault;
-use pennon_testkit::simulator::tables::{self, Counts, Simulator};
+use pennon_testkit::simulator::tables::{self, Counts, Simulator, Threads};
 
 /// Steps of a program.
 const STEPS: usize = 40;
@@ -27,14 +28,16 @@ fn no_program_diverges() {
             (setting("PENNON_SEED").unwrap_or(0) * 1_000_000_000, steps / STEPS as u64)
         }
     };
-    let threads = threads() as u64;
-    let counts = Mutex::new(Counts::default());
+    let (counts, next) = (Mutex::new(Counts::default()), AtomicU64::new(first));
     std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let counts = &counts;
-            scope.spawn(move || {
+        for _ in 0..threads() {
+            scope.spawn(|| {
                 let simulator = Simulator::new().unwrap();
-                for seed in (first..first + programs).filter(|seed| seed % threads == thread) {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + programs {
+                        break;
+                    }
                     match simulator.run(seed, STEPS, None) {
                         Ok(found) => counts.lock().unwrap().add(&found),
                         Err(divergence) => panic!("{divergence}"),
@@ -100,7 +103,8 @@ fn each_planted_fault_is_found() {
             scope.spawn(move || {
                 let simulator = Simulator::new().unwrap();
                 let run = |seed: &u64, fault| {
-                    simulator.run_program(&tables::program(*seed, STEPS), Some(fault)).err()
+                    let program = tables::program(*seed, STEPS);
+                    simulator.run_program(&program, Threads::One, Some(fault)).err()
                 };
                 for &fault in part {
                     let known = FOUND_BY.iter().find(|(found, _)| all.is_none() && *found == fault);

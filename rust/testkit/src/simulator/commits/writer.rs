@@ -322,7 +322,6 @@ impl Writer {
             fields_for_preserving_fragment_bitmap: fields(dataset.schema()),
             mode: UpdateMode::RewriteRows,
             inserted_rows: None,
-            updated_offsets: BTreeMap::new(),
             updated_offset_bitmaps: BTreeMap::new(),
         };
         let transaction = self.begin(dataset.version(), Operation::Update(update), Effect::Keep);

@@ -109,6 +109,18 @@ pub fn program(seed: u64, steps: usize) -> Vec<Step> {
     (0..steps).map(|_| Step { kind: StepKind::draw(draw()), subject: draw(), manner: draw() }).collect()
 }
 
+/// Where the work of a verb is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// On the thread that asks for it: half the processor time, most of which threads spend on waking each other.
+    One,
+    /// On those of a runtime, as in programs of users.
+    Several,
+}
+
+/// One program in so many has several threads.
+const WITH_THREADS: u64 = 4;
+
 /// Runs programs on a runtime of its own.
 #[derive(Debug)]
 pub struct Simulator {
@@ -127,15 +139,21 @@ impl Simulator {
     /// Errors: the first difference from the model, by the shortest program that was found to lead to one like it.
     pub fn run(&self, seed: u64, steps: usize, fault: Option<Fault>) -> Result<Counts, Box<Divergence>> {
         let all = program(seed, steps);
-        self.run_program(&all, fault).map_err(|what| {
-            let (program, what) = self.shortest(all, what, fault);
+        let threads = if seed.is_multiple_of(WITH_THREADS) { Threads::Several } else { Threads::One };
+        self.run_program(&all, threads, fault).map_err(|what| {
+            let (program, what) = self.shortest(all, what, threads, fault);
             Box::new(Divergence { seed, program, what })
         })
     }
 
     /// Runs a program. Errors: the first difference from the model.
-    pub fn run_program(&self, program: &[Step], fault: Option<Fault>) -> Result<Counts, String> {
-        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(fault)));
+    pub fn run_program(
+        &self,
+        program: &[Step],
+        threads: Threads,
+        fault: Option<Fault>,
+    ) -> Result<Counts, String> {
+        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(threads, fault)));
         self.runtime.block_on(async {
             let mut world = World::in_memory().await?;
             for step in program {
@@ -156,14 +174,14 @@ impl Simulator {
         durability: Durability,
         promised: Durability,
     ) -> Result<CrashCounts, String> {
-        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(None)));
+        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(Threads::Several, None)));
         self.runtime.block_on(crashes::on_disk(root, program, durability, promised))
     }
 
     /// Runs a program in memory again and again, its last step cut off after every number of changes of the store; gives
     /// how often. Errors: the first difference from the model.
     pub fn cut_everywhere(&self, program: &[Step]) -> Result<usize, String> {
-        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(None)));
+        let _entered = pennon_table::runtime::env::enter(Arc::new(Process::new(Threads::Several, None)));
         self.runtime.block_on(async {
             let (last, warm_up) = program.split_last().ok_or("the program has no step")?;
             for changes in 0.. {
@@ -190,6 +208,7 @@ impl Simulator {
         &self,
         mut program: Vec<Step>,
         mut what: String,
+        threads: Threads,
         fault: Option<Fault>,
     ) -> (Vec<Step>, String) {
         let kind = |what: &str| what.split(|c: char| c.is_ascii_digit()).next().map(str::to_owned);
@@ -199,7 +218,7 @@ impl Simulator {
             while at < program.len() {
                 let mut rest = program.clone();
                 rest.drain(at..program.len().min(at + size));
-                match self.run_program(&rest, fault) {
+                match self.run_program(&rest, threads, fault) {
                     Err(other) if kind(&other) == kind(&what) => (program, what) = (rest, other),
                     _ => at += size,
                 }
@@ -219,12 +238,14 @@ struct Process {
     started: Instant,
     waited: Mutex<Duration>,
     turns: Turns,
+    threads: Threads,
     fault: Option<Fault>,
 }
 
 impl Process {
-    fn new(fault: Option<Fault>) -> Self {
-        Self { started: Instant::now(), waited: Mutex::default(), turns: Turns::default(), fault }
+    fn new(threads: Threads, fault: Option<Fault>) -> Self {
+        let (waited, turns) = (Mutex::default(), Turns::default());
+        Self { started: Instant::now(), waited, turns, threads, fault }
     }
 
     fn waited(&self) -> Duration {
@@ -259,7 +280,7 @@ impl Env for Process {
     }
 
     fn is_single_threaded(&self) -> bool {
-        false
+        self.threads == Threads::One
     }
 
     fn turns(&self) -> &Turns {
