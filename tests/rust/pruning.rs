@@ -304,9 +304,9 @@ async fn pruning_changes_no_result() {
             assert_eq!(found(&dataset, &sql, false).await, expected, "{sql}");
             assert_eq!(found(&dataset, &sql, true).await, expected, "{sql}");
             let snapshot = dataset.snapshot();
-            let matching =
-                matches(Arc::clone(snapshot), None, table_predicate(snapshot, &sql).unwrap()).await.unwrap();
-            let matching: u64 = matching.iter().map(|(_, rows)| rows.len()).sum();
+            let predicate = table_predicate(snapshot, &sql).unwrap();
+            let matching = matches(Arc::clone(snapshot), None, predicate, false).await.unwrap();
+            let matching: u64 = matching.values().map(|rows| rows.len()).sum();
             assert_eq!(matching, expected.len() as u64, "{sql}");
         }
     }

@@ -250,7 +250,7 @@ async fn check_scan(random: &mut Random, model: &Model) {
     if let Some(sql) = sql {
         let snapshot = model.dataset.snapshot();
         let predicate = table_predicate(snapshot, sql).unwrap();
-        let found = matches(Arc::clone(snapshot), None, predicate).await.unwrap();
+        let found = matches(Arc::clone(snapshot), None, predicate, false).await.unwrap();
         let found: Vec<u64> =
             found.iter().flat_map(|(f, rows)| rows.iter().map(|o| RowAddress::new(*f, o).0)).collect();
         let expected: Vec<u64> = model.live().iter().filter(|r| keeps(r)).map(|r| r.row.address).collect();

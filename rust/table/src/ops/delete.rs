@@ -75,8 +75,8 @@ impl Dataset {
             let removal = self.publish_removal(deleted_fragment_ids, predicate, Metadata::new());
             return Ok((removal.await?, result));
         }
-        let matching = scan::matches(Arc::clone(self.snapshot()), None, rows).await?;
-        self.delete_rows(matching.into_iter().collect(), predicate).await
+        let matching = scan::matches(Arc::clone(self.snapshot()), None, rows, false).await?;
+        self.delete_rows(matching, predicate).await
     }
 
     async fn delete_rows(

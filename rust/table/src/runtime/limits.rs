@@ -9,7 +9,7 @@
 //! | [`super::Computing`] | threads of a session that decode what remote stores sent: as many as processors |
 //! | [`IN_FLIGHT`] | calls of one operation that wait at a time, so futures and, on local disks, blocking threads |
 //! | `scan::plan::REMOTE_BYTES`, processors elsewhere | decoded batches of a scan |
-//! | `scan::take::FRAGMENTS_IN_FLIGHT`, `scan::matches::TASKS_IN_FLIGHT` | blocking threads of a local take or filter |
+//! | `scan::take::FRAGMENTS_IN_FLIGHT` | blocking threads of a local take, or of one of blobs |
 //! | `store::object::PARTS_IN_FLIGHT`, `write::fragments::{UPLOADS, ENDING}` | bytes that a writer holds until they are sent |
 //! | `ops::history::{IN_FLIGHT, AHEAD}` | versions whose state is held |
 //! | `scan::brief` | work that is done on the calling thread |

@@ -4,12 +4,14 @@
 //! read, and of a unit after the filter.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use futures::future::{self, Either};
+use pennon_core::lengths::to_u64;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result};
@@ -27,7 +29,7 @@ use super::narrow;
 use super::plan::{ScanPlan, ShownRows};
 use super::projection::input_batch;
 use super::read::read_columns;
-use super::units::{Unit, UnitRows, array_len, array_rows, is_selective, rows_of_a_part, select, to_u64};
+use super::units::{Unit, UnitRows, array_len, array_rows, is_selective, rows_of_a_part, select};
 use crate::runtime::blocking;
 
 /// What became of a unit.
@@ -215,6 +217,25 @@ impl Execution {
             Some(rows) => reader.live_among(rows),
             None => self.ranges(reader, &shown),
         }
+    }
+
+    /// What [`super::spans`] says of a fragment of the plan. Blocks on the store.
+    pub(super) fn span(&self, at: usize) -> Option<(FragmentId, Range<u64>)> {
+        let rows = self.plan.fragments.get(at)?;
+        let candidates = || -> Result<Option<RowRanges>> {
+            let (reader, Some(filter)) = (self.reader(at)?, &self.plan.filter) else { return Ok(None) };
+            if filter.opens_files() {
+                self.prepare(reader, false, NeedsDeletions::No)?;
+            }
+            filter.candidates(reader)
+        };
+        // A task says what is wrong with a file.
+        let Ok(Some(found)) = candidates() else { return Some((rows.id, rows.shown.clone())) };
+        let Range { start, end } = found.span();
+        let deleted = self.reader(at).map_or(0, |reader| reader.fragment().deleted_rows());
+        // As many rows may be deleted before a row as are deleted in all.
+        let span = start.saturating_sub(deleted)..rows.shown.end.min(end);
+        (!found.is_empty()).then_some((rows.id, span))
     }
 
     /// Loads what the columns need: before their statistics are read, or their values.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_select::take::take;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Manifest;
 use pennon_core::rows::RowRanges;
 use pennon_core::{Error, FragmentId, Result};
 use roaring::RoaringBitmap;
-
-use super::units::to_u64;
 
 /// Rows by fragment.
 pub(super) type FoundRows = BTreeMap<u32, RoaringBitmap>;
@@ -43,11 +42,6 @@ impl IndexMatches {
     /// The rows of a fragment, if it has some; `None` if the indices do not cover it.
     pub(super) fn bitmap_of(&self, fragment: FragmentId) -> Option<Option<&RoaringBitmap>> {
         self.covered.contains(fragment.0).then(|| self.rows.get(&fragment.0))
-    }
-
-    /// Whether no row of a fragment can match.
-    pub(super) fn leaves_out(&self, fragment: FragmentId) -> bool {
-        self.covered.contains(fragment.0) && !self.rows.contains_key(&fragment.0)
     }
 
     /// Whether an index would say more of a fragment if its files could be read.

@@ -7,19 +7,23 @@ use arrow_schema::SchemaRef;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
 use tracing::{Instrument, debug_span};
 
 use super::execute::{Execution, UnitResult};
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
-use super::units::{Unit, Window, to_u64};
+use super::units::{Unit, Window};
 use super::{BatchStream, narrow};
 use crate::batches::{concat_batches, join_error};
 use crate::runtime::{CancellationToken, blocking, blocking_unless, cancellation};
 
-/// Fragments looked at by one task where lineage alone decides.
-const WITHOUT_FILES: usize = 64;
+/// Fragments of a local table that one task looks at: a filter leaves most of many out, and a task costs more than a look
+/// at these.
+const FRAGMENTS_OF_A_TASK: usize = 64;
+/// Rows of a task that opens files, unless its only fragment has more.
+const ROWS_OF_A_TASK: u64 = 1 << 20;
 
 /// What is made of a batch where it was read.
 pub(super) type Reduce = Arc<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
@@ -127,23 +131,19 @@ fn scanned(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'
             opened(units, execution, token)
         };
     };
-    let (execution, token) = (Arc::clone(execution), token.clone());
-    // Where requests take long, the deletion vectors of a group would be waited for one after another.
-    let is_quick = !filter.opens_files() && plan.snapshot.store.is_local();
-    let together = if is_quick { WITHOUT_FILES } else { 1 };
-    let (count, concurrency) = (plan.fragments.len(), plan.concurrency);
+    let (execution, token, concurrency) = (Arc::clone(execution), token.clone(), plan.concurrency);
     if narrow::narrows(&plan.snapshot, &filter.predicate) {
         let narrowed = Arc::clone(&execution);
         let groups = blocking(move || {
             let groups = match narrowed.narrowed()? {
-                Some(at) => at.chunks(together).map(<[usize]>::to_vec).collect(),
-                None => groups(count, together).collect(),
+                Some(wanted) => groups(narrowed.plan(), wanted),
+                None => all_groups(narrowed.plan()),
             };
-            Ok(divided(stream::iter::<Vec<Vec<usize>>>(groups), narrowed, token, concurrency))
+            Ok(divided(stream::iter(groups), narrowed, token, concurrency))
         });
         return stream::once(groups).try_flatten().boxed();
     }
-    divided(stream::iter(groups(count, together)), execution, token, concurrency)
+    divided(stream::iter(all_groups(plan)), execution, token, concurrency)
 }
 
 /// The units, each with its files opened: those of the next ones while the values of some are requested.
@@ -166,9 +166,42 @@ fn opened(
     units.map(open).buffered(concurrency).boxed()
 }
 
-/// The positions of the fragments of a plan, some at a time.
-fn groups(count: usize, together: usize) -> impl Iterator<Item = Vec<usize>> + Send {
-    (0..count).step_by(together).map(move |start| (start..count.min(start + together)).collect())
+fn all_groups(plan: &ScanPlan) -> Vec<Vec<usize>> {
+    groups(plan, 0..plan.fragments.len())
+}
+
+/// Some of the fragments of a plan by their positions, in groups that are worth a task to look at.
+pub(super) fn groups(plan: &ScanPlan, wanted: impl IntoIterator<Item = usize>) -> Vec<Vec<usize>> {
+    let opens_files = plan.filter.as_ref().is_some_and(|filter| filter.opens_files());
+    let wanted: Vec<usize> = wanted.into_iter().collect();
+    let together = match plan.snapshot.store.is_local() {
+        // The deletion vectors of a group would be waited for one after another.
+        false => 1,
+        true if !opens_files => FRAGMENTS_OF_A_TASK,
+        // The first rows of the result may be in the first fragment.
+        true if plan.window_of_matches().is_some() => 1,
+        true => FRAGMENTS_OF_A_TASK.min(wanted.len().div_ceil(plan.concurrency)),
+    };
+    let most = if opens_files { ROWS_OF_A_TASK } else { u64::MAX };
+    let shown = |at: usize| plan.fragments.get(at).map_or(0, |rows| rows.shown.end - rows.shown.start);
+    grouped(wanted.into_iter().map(|at| (at, shown(at))), together, most)
+}
+
+/// Fragments with the number of their rows, in groups of at most so many, with at most so many rows.
+fn grouped(wanted: impl IntoIterator<Item = (usize, u64)>, together: usize, most: u64) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut rows = 0_u64;
+    for (at, shown) in wanted {
+        rows = rows.saturating_add(shown);
+        match groups.last_mut() {
+            Some(group) if group.len() < together && rows <= most => group.push(at),
+            _ => {
+                rows = shown;
+                groups.push(vec![at]);
+            }
+        }
+    }
+    groups
 }
 
 /// What is left of groups of fragments.
@@ -238,4 +271,21 @@ fn exact(batches: BatchStream, schema: SchemaRef, size: usize) -> BatchStream {
         Ok(Some((first, (batches, rest, schema))))
     };
     stream::try_unfold((batches, Vec::new(), schema), step).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_fragments_share_a_task_and_large_ones_do_not() {
+        let sizes = |groups: Vec<Vec<usize>>| groups.iter().map(Vec::len).collect::<Vec<_>>();
+        let small = |count: usize| (0..count).map(|at| (at, 10));
+        assert_eq!(sizes(grouped(small(130), 64, 1000)), [64, 64, 2]);
+        assert_eq!(sizes(grouped(small(3), 1, 1000)), [1, 1, 1]);
+        assert_eq!(grouped((0..3).map(|at| (at, 1000)), 64, 1000), [[0], [1], [2]]);
+        assert_eq!(sizes(grouped(small(5), 64, 20)), [2, 2, 1]);
+        assert_eq!(grouped([(3, 10), (70, 10)], 64, 1000), [[3, 70]]);
+        assert!(grouped([], 64, 1000).is_empty());
+    }
 }

@@ -33,7 +33,7 @@ fn futures_can_be_spawned() {
     fn all(snapshot: &Arc<Snapshot>, scan: Scan, counted: Scan, predicate: Expression) {
         let options = TakeOptions::default();
         drop(sendable(take(Arc::clone(snapshot), TakeRows::Ids(Vec::new()), &options)));
-        drop(sendable(matches(Arc::clone(snapshot), None, predicate)));
+        drop(sendable(matches(Arc::clone(snapshot), None, predicate, false)));
         drop(sendable(scan.stream()));
         drop(sendable(counted.count()));
     }
@@ -234,7 +234,7 @@ async fn large_values_leave_in_small_units_and_in_order() {
     let snapshot = dataset.snapshot();
     let read = || snapshot.store.metrics().counters().read_bytes;
     let before = read();
-    let found = matches(Arc::clone(snapshot), None, predicate).await.unwrap();
-    assert_eq!(found.first().map(|(_, rows)| rows.len()), Some(20));
+    let found = matches(Arc::clone(snapshot), None, predicate, false).await.unwrap();
+    assert_eq!(found.first_key_value().map(|(_, rows)| rows.len()), Some(20));
     assert!(read() - before < 10_000, "{} bytes", read() - before);
 }

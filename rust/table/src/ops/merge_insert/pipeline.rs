@@ -139,7 +139,7 @@ pub(super) async fn unmatched_target(
     predicate: &Expression,
     matched: &RowsByFragment,
 ) -> Result<RowsByFragment> {
-    let all = scan::matches(Arc::clone(snapshot), None, predicate.clone()).await?;
+    let all = scan::matches(Arc::clone(snapshot), None, predicate.clone(), false).await?;
     let unmatched = all.into_iter().map(|(id, rows)| match matched.get(&id) {
         Some(matched) => (id, rows.difference(matched)),
         None => (id, rows),
@@ -276,7 +276,7 @@ fn moves(
     let mut replacement = Replacement { schema: Arc::clone(&schema), addresses, next: 0, source: ordered };
     let kept = plan.missing.iter().chain(&plan.partial);
     let mut columns: Vec<String> = kept.map(|field| field.name.clone()).collect();
-    columns.push("_rowaddr".to_owned());
+    columns.push(scan::ROW_ADDRESS.to_owned());
     let (mut inserted, mut inserted_keys) = (None, None);
     if plan.insert && matched.len() < source.rows {
         if !plan.by_row_id {

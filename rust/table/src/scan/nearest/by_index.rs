@@ -5,11 +5,12 @@
 //! allows. So a row that was deleted or moved never takes the place of another one.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
+use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress};
 use pennon_index::{
@@ -24,7 +25,6 @@ use crate::indices::{CountedRows, Segment, check_versions, is_about_the_index, p
 use crate::runtime::{each_concurrently, processors};
 use crate::scan::brief::{is_brief_listing, is_brief_search};
 use crate::scan::covered_rows;
-use crate::scan::units::to_u64;
 use crate::versions::snapshot::Snapshot;
 
 /// An index over the column of a search: the segments of one name that have its metric.
@@ -76,7 +76,7 @@ pub(super) struct AllowedRows {
     /// Rows of these fragments.
     pub(super) fragments: RoaringBitmap,
     /// Of these the ones at these offsets; all if not given.
-    pub(super) offsets: Option<HashMap<FragmentId, DeletionVector>>,
+    pub(super) offsets: Option<RowsByFragment>,
 }
 
 impl AllowedRows {

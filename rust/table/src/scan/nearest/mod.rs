@@ -18,10 +18,11 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use pennon_core::lengths::to_u64;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::metric_number;
 use pennon_core::{Error, FragmentId, Result, RowAddress};
-use pennon_index::{DistanceRange, Metric};
+use pennon_index::{DistanceRange, IndexKind, Metric};
 use roaring::RoaringBitmap;
 
 use self::by_index::{AllowedRows, IndexRequest, VectorSearch};
@@ -30,12 +31,12 @@ pub use self::probes::Probes;
 use self::search::NearestSearch;
 use super::brief::is_brief_search;
 use super::fragment::{open_ahead, opens_ahead};
-use super::matches::matches_with;
+use super::matches::matches;
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
-use super::units::{Window, to_u64};
+use super::units::Window;
 use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, take};
-use crate::indices::{is_about_the_index, pass_over, pass_over_all};
+use crate::indices::{is_about_the_index, kind_of, pass_over, pass_over_all};
 use crate::runtime::{blocking, blocking_unless};
 use crate::versions::snapshot::Snapshot;
 
@@ -303,8 +304,7 @@ impl NearestPlan {
             let slices = covered.iter().map(|id| FragmentId(id).into()).collect();
             let (snapshot, predicate) = (Arc::clone(&self.snapshot), filter.predicate.clone());
             let strict = self.candidates.strict_indices;
-            let rows = matches_with(snapshot, Some(slices), predicate, strict).await?;
-            allowed.offsets = Some(rows.into_iter().collect());
+            allowed.offsets = Some(matches(snapshot, Some(slices), predicate, strict).await?);
         }
         if let Some(few) = allowed.addresses_of_few(FEW_ROWS) {
             let rows = self.compared(search, few).await?;
@@ -425,7 +425,7 @@ async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexPa
             continue;
         }
         let parts = IndexParts::of(entry)?;
-        if parts.details.as_ref().is_some_and(|(url, _)| url.ends_with("VectorIndexDetails")) {
+        if kind_of(&parts).0 == IndexKind::Vector {
             found.push(parts);
         }
     }

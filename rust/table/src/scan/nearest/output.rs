@@ -3,21 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::take::take_record_batch;
+use pennon_core::lengths::to_u64;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result, RowAddress};
 use pennon_index::Neighbor;
 
 use super::{DISTANCE, Nearest, QUERY_INDEX};
+use crate::batches::batch_with_rows;
 use crate::blobs::BlobHandling;
 use crate::expr::Expression;
 use crate::json::JsonHandling;
 use crate::scan::plan::{input_row_bytes, reads_together};
 use crate::scan::projection::{Input, Output, ValueForm, resolve, visible_schema};
 use crate::scan::system_columns::System;
-use crate::scan::units::to_u64;
 use crate::scan::{Filter, Projection, ScanOptions, TakeOptions, TakeRows, check_unique, take};
 use crate::versions::snapshot::Snapshot;
 
@@ -287,7 +288,6 @@ fn distances(rows: &[FoundRow]) -> ArrayRef {
 }
 
 fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+    batch_with_rows(Arc::clone(schema), columns, rows)
         .map_err(|e| Error::internal(format!("the columns of nearest rows: {e}")))
 }

@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use futures::TryStreamExt;
-use pennon_core::schema::unknown_field;
+use pennon_core::lengths::to_u64;
 use pennon_core::{Error, FieldId, Result};
 use pennon_index::{DistanceRange, Metric, Neighbor, Neighbors, VectorQuery};
 
@@ -18,7 +18,6 @@ use super::Nearest;
 use super::output::FoundRow;
 use crate::runtime::{each_concurrently, processors};
 use crate::scan::BatchStream;
-use crate::scan::units::to_u64;
 use crate::versions::snapshot::Snapshot;
 
 /// The queries of a search, and what they ask for.
@@ -50,8 +49,7 @@ impl NearestSearch {
     ) -> Result<Self> {
         let Nearest { column, query, .. } = nearest;
         let schema = &snapshot.manifest.schema;
-        let names = || schema.fields.iter().map(|field| field.name.as_str());
-        let field = schema.field_by_path(column).ok_or_else(|| unknown_field(column, names()))?;
+        let field = schema.field_by_path(column).ok_or_else(|| schema.unknown_column(column))?;
         let data_type = field.data_type();
         let no_vectors =
             || Error::invalid_input(format!("Query column {column} must be a vector. Got {data_type}."));
