@@ -180,6 +180,35 @@ def test_large_windows_come_in_batches(uri: str) -> None:
     assert [i for batch in batches for i in batch["id"].to_pylist()] == list(range(0, 250_000, 3))
 
 
+@pytest.mark.parametrize("kind", ["post", "both", "drop_unchanged"])
+def test_large_values_come_in_parts(uri: str, kind: str) -> None:
+    """Values that take more than a batch can have; in the file they take little."""
+    rows, size = 40, 1 << 23
+    values = [chr(ord("a") + at % 26) * size for at in range(rows)]
+    batches = (pa.record_batch({"id": [at], "text": [values[at]], "n": [0]}) for at in range(rows))
+    schema = pa.schema({"id": pa.int64(), "text": pa.string(), "n": pa.int64()})
+    table = pennon.write_dataset(pa.RecordBatchReader.from_batches(schema, batches), uri, max_rows_per_file=25)
+    table.update({"n": "n + id % 2"})
+    images: Any = "both" if kind == "both" else "post"
+    found = list(table.changes(1, images=images, drop_unchanged=kind == "drop_unchanged"))
+    kinds = ["update_preimage", "update_postimage"] if kind == "both" else ["update_postimage"]
+    expected = [
+        (change, at, at % 2 if change == "update_postimage" else 0)
+        for at in range(rows)
+        for change in kinds
+        if kind != "drop_unchanged" or at % 2
+    ]
+    read = []
+    for batch in found:
+        assert batch.nbytes < 1 << 28
+        texts = batch["text"]
+        for at, row in enumerate(batch.select(["_change_type", "id", "n"]).to_pylist()):
+            read.append((row["_change_type"], row["id"], row["n"]))
+            assert texts[at].as_py() == values[row["id"]]
+    assert len(found) > 2
+    assert sorted(read, key=lambda row: row[1]) == expected
+
+
 def test_cleaned_up(changed: pennon.LanceDataset) -> None:
     changed.tags.create("kept", 2)
     changed.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use pennon_core::manifest::{DataFile, Fragment};
-use pennon_core::schema::{Field, unknown_field};
+use pennon_core::schema::Field;
 use pennon_core::{Error, FieldId, Result};
 
 use crate::json;
@@ -36,11 +36,10 @@ impl FeedColumns {
     /// Columns of a version by name. Errors: `InvalidInput` for unknown or repeated ones and for those named like ours.
     pub(super) fn new(shown: &Arc<Snapshot>, names: Option<&[String]>) -> Result<Self> {
         let schema = &shown.manifest.schema;
-        let valid = || schema.fields.iter().map(|field| field.name.as_str());
         let chosen: Vec<&Field> = match names {
             None => schema.fields.iter().collect(),
             Some(names) => {
-                let find = |name: &String| schema.field(name).ok_or_else(|| unknown_field(name, valid()));
+                let find = |name: &String| schema.field(name).ok_or_else(|| schema.unknown_column(name));
                 names.iter().map(find).collect::<Result<_>>()?
             }
         };

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
-    UInt64Array, new_null_array,
+    Array, ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+    new_null_array,
 };
 use arrow_ord::cmp::distinct;
 use arrow_ord::ord::make_comparator;
@@ -22,7 +22,7 @@ use pennon_core::{Error, FragmentId, Result, RowAddress, Version};
 use super::columns::FeedColumns;
 use super::plan::{Pair, Side, Unit, UnitKind};
 use super::{FeedPart, Images};
-use crate::batches::interleave_batches;
+use crate::batches::{batch_with_rows, interleave_batches};
 use crate::runtime::{Fault, each_concurrently, planted};
 use crate::scan::{FragmentReader, Needs, NeedsDeletions, prepare};
 use crate::versions::snapshot::Snapshot;
@@ -73,27 +73,36 @@ impl Step {
         Ok(units)
     }
 
-    /// The changes of a unit. Blocks on the store.
-    pub(super) fn read(&self, unit: &Unit) -> Result<RecordBatch> {
+    /// The changes of a unit, or smaller units where its values are too large together: how large, the files tell. Blocks
+    /// on the store.
+    pub(super) fn read(&self, unit: &Unit) -> Result<UnitChanges> {
+        let (reads_old, reads_new) = match (unit.kind, self.images) {
+            (UnitKind::Deleted, images) => (images == Images::Both, false),
+            (UnitKind::Inserted, _) => (false, true),
+            (UnitKind::Updated, Images::Post) => (self.drop_unchanged, true),
+            (UnitKind::Updated | UnitKind::Candidate, _) => (true, true),
+        };
+        let old = reads_old.then(|| self.rows_of(&self.pair.old, &unit.runs, |run| run.old)).transpose()?;
+        let new = reads_new.then(|| self.rows_of(&self.pair.new, &unit.runs, |run| run.new)).transpose()?;
+        let sides: Vec<&SideRows<'_>> = old.iter().chain(&new).collect();
+        let bytes = sides.iter().try_fold(0_u64, |bytes, side| Ok(bytes.saturating_add(side.bytes()?)))?;
+        if let Some(parts) = unit.parts(bytes) {
+            return Ok(UnitChanges::Parts(parts));
+        }
         let ids: Vec<u64> = unit.runs.iter().flat_map(|run| run.id.0..=run.id.0 + (run.rows - 1)).collect();
-        let old = || self.values(&self.pair.old, &unit.runs, |run| run.old);
-        let new = || self.values(&self.pair.new, &unit.runs, |run| run.new);
-        match (unit.kind, self.images) {
-            (UnitKind::Deleted, Images::Both) => self.batch("delete", ids, &old()?),
-            (UnitKind::Deleted, Images::Post) => {
-                self.batch("delete", ids.clone(), &self.batch_of(self.nulls(ids.len()), ids.len())?)
-            }
-            (UnitKind::Inserted, _) => self.batch("insert", ids, &new()?),
-            (UnitKind::Updated, Images::Post) if !self.drop_unchanged => {
-                self.batch("update_postimage", ids, &new()?)
-            }
-            (UnitKind::Updated | UnitKind::Candidate, _) => {
-                let (old, new) = (old()?, new()?);
+        let values = |side: Option<SideRows<'_>>| side.map(|side| self.values(side)).transpose();
+        let changes = match (unit.kind, values(old)?, values(new)?) {
+            (UnitKind::Deleted, Some(old), _) => self.batch("delete", ids, &old),
+            (UnitKind::Inserted, _, Some(new)) => self.batch("insert", ids, &new),
+            (UnitKind::Updated, None, Some(new)) => self.batch("update_postimage", ids, &new),
+            (UnitKind::Updated | UnitKind::Candidate, Some(old), Some(new)) => {
                 let only_changed = self.drop_unchanged || unit.kind == UnitKind::Candidate;
                 let mask = only_changed.then(|| differs(&old, &new));
                 self.updates(ids, old, new, mask)
             }
-        }
+            _ => self.batch("delete", ids.clone(), &self.batch_of(self.nulls(ids.len()), ids.len())?),
+        };
+        changes.map(UnitChanges::Batch)
     }
 
     /// Updates, or those of them that a mask selects.
@@ -152,18 +161,17 @@ impl Step {
     }
 
     fn batch_of(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.columns.values), arrays, &options)
+        batch_with_rows(Arc::clone(&self.columns.values), arrays, rows)
             .map_err(|e| Error::corrupt(format!("the columns read do not fit the schema: {e}")))
     }
 
-    /// The values of rows in a version, in the order of the runs.
-    fn values(
+    /// Where the rows of runs lie in a version.
+    fn rows_of<'a>(
         &self,
-        side: &Side,
+        side: &'a Side,
         runs: &[RowRun],
         address_of: impl Fn(&RowRun) -> Option<RowAddress>,
-    ) -> Result<RecordBatch> {
+    ) -> Result<SideRows<'a>> {
         // By fragment: offsets, and the position of the run in the order.
         let mut parts: BTreeMap<FragmentId, Vec<(Range<u64>, usize)>> = BTreeMap::new();
         let mut total = 0_usize;
@@ -173,10 +181,6 @@ impl Step {
             let start = u64::from(address.offset());
             parts.entry(address.fragment()).or_default().push((start..start + run.rows, total));
             total = total.saturating_add(length(run.rows)?);
-        }
-        let present: Vec<&Field> = side.fields.iter().flatten().collect();
-        if present.is_empty() {
-            return self.batch_of(self.nulls(total), total);
         }
         let mut reads = Vec::with_capacity(parts.len());
         // Batch and row of each row in the order.
@@ -198,10 +202,17 @@ impl Step {
             }
             reads.push((side.reader(fragment)?, rows_read, row));
         }
-        let fields: Vec<Field> = present.iter().map(|field| (*field).clone()).collect();
-        let needs = Needs { fields: &fields, values: true, deletions: NeedsDeletions::No };
+        Ok(SideRows { side, reads, order, in_order })
+    }
+
+    /// The values of rows in a version, in their order.
+    fn values(&self, rows: SideRows<'_>) -> Result<RecordBatch> {
+        let SideRows { side, reads, order, in_order } = rows;
+        let present: Vec<&Field> = side.fields.iter().flatten().collect();
+        if present.is_empty() {
+            return self.batch_of(self.nulls(order.len()), order.len());
+        }
         let read = |(reader, ranges, rows): &(&FragmentReader, RowRanges, usize)| {
-            prepare([(*reader, needs)])?;
             let mut read = reader.read(&present, ranges)?.into_iter();
             let fields = side.fields.iter().zip(self.columns.values.fields());
             let arrays = fields.map(|(field, ours)| match field {
@@ -215,8 +226,40 @@ impl Step {
         if in_order && batches.len() == 1 {
             return batches.pop().ok_or_else(|| Error::internal("no rows were read"));
         }
-        let failed = |e| Error::invalid_input(format!("Putting {total} rows in order: {e}"));
+        let failed = |e| Error::invalid_input(format!("Putting {} rows in order: {e}", order.len()));
         interleave_batches(&batches.iter().collect::<Vec<_>>(), &order, failed)
+    }
+}
+
+/// What reading a unit gives.
+pub(super) enum UnitChanges {
+    Batch(RecordBatch),
+    /// Units of fewer rows to read instead.
+    Parts(Vec<Unit>),
+}
+
+/// Rows of a version.
+struct SideRows<'a> {
+    side: &'a Side,
+    /// By fragment: its rows in the order of the file, and their number.
+    reads: Vec<(&'a FragmentReader, RowRanges, usize)>,
+    /// The position in `reads` of each row, and its row in it.
+    order: Vec<(usize, usize)>,
+    in_order: bool,
+}
+
+impl SideRows<'_> {
+    /// Opens the files; gives the bytes of the values, about. Blocks on the store.
+    fn bytes(&self) -> Result<u64> {
+        let fields: Vec<Field> = self.side.fields.iter().flatten().cloned().collect();
+        let present: Vec<&Field> = fields.iter().collect();
+        let needs = Needs { fields: &fields, values: true, deletions: NeedsDeletions::No };
+        let threads = self.reads.first().map_or(1, |(reader, ..)| reader.store().readers());
+        let bytes = each_concurrently(threads, &self.reads, |(reader, ranges, _)| {
+            prepare([(*reader, needs)])?;
+            reader.bytes_in_memory(&present, ranges)
+        })?;
+        Ok(bytes.into_iter().fold(0, u64::saturating_add))
     }
 }
 

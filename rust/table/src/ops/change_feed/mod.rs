@@ -27,11 +27,12 @@ use pennon_core::{Error, FragmentId, Result, Version};
 use tracing::instrument;
 
 use self::columns::FeedColumns;
-use self::images::Step;
+use self::images::{Step, UnitChanges};
+use self::plan::Unit;
 use self::window::Window;
 use crate::dataset::Dataset;
 use crate::json;
-use crate::runtime::processors;
+use crate::runtime::{blocking, processors};
 use crate::scan::BatchStream;
 use crate::versions::VersionRef;
 
@@ -202,6 +203,23 @@ impl Dataset {
     }
 }
 
+/// The changes of units, so many of which are read at a time; parts of one that is too large follow each other.
+fn changes_of(step: &Arc<Step>, units: Vec<Unit>, at_a_time: usize) -> BatchStream {
+    let (step, of_parts) = (Arc::clone(step), Arc::clone(step));
+    let read = move |unit: Unit| {
+        let step = Arc::clone(&step);
+        blocking(move || match step.read(&unit)? {
+            UnitChanges::Batch(batch) => json::shown_batch(batch).map(UnitChanges::Batch),
+            parts @ UnitChanges::Parts(_) => Ok(parts),
+        })
+    };
+    let changes = move |changes| match changes {
+        UnitChanges::Batch(batch) => stream::iter([Ok(batch)]).boxed(),
+        UnitChanges::Parts(units) => changes_of(&of_parts, units, at_a_time),
+    };
+    stream::iter(units).map(read).buffered(at_a_time).map_ok(changes).try_flatten().boxed()
+}
+
 impl ChangeFeed {
     /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
@@ -222,13 +240,7 @@ impl ChangeFeed {
                 Ok((step, units))
             }
         };
-        let read = move |(step, units): (Arc<Step>, Vec<_>)| {
-            let read = move |unit| {
-                let step = Arc::clone(&step);
-                crate::runtime::blocking(move || step.read(&unit).and_then(json::shown_batch))
-            };
-            stream::iter(units).map(read).buffered(cores + ahead)
-        };
+        let read = move |(step, units)| changes_of(&step, units, cores + ahead);
         let batches = window.pairs().map(prepare).buffered(ahead).map_ok(read);
         batches.try_flatten().try_filter(|batch| std::future::ready(batch.num_rows() > 0)).boxed()
     }

@@ -17,6 +17,8 @@ use crate::versions::snapshot::Snapshot;
 
 /// Bytes of the values of a unit, about.
 const UNIT_BYTES: u64 = 16 << 20;
+/// Bytes that the values of a unit take in memory, at most, about.
+const MOST_BYTES: u64 = 128 << 20;
 /// Fragments of a unit when only those of one version are read: so cores share many small ones.
 const FEW_FRAGMENTS: usize = 24;
 /// Rows that are decoded for one of them, about.
@@ -45,6 +47,19 @@ pub(super) enum UnitKind {
 pub(super) struct Unit {
     pub(super) kind: UnitKind,
     pub(super) runs: Vec<RowRun>,
+}
+
+impl Unit {
+    /// The same rows in smaller units, if their values take too many bytes in memory.
+    pub(super) fn parts(&self, bytes: u64) -> Option<Vec<Self>> {
+        let rows: u64 = self.runs.iter().map(|run| run.rows).sum();
+        if rows < 2 || bytes <= MOST_BYTES {
+            return None;
+        }
+        let rows = (MOST_BYTES / 2 / (bytes / rows)).max(1);
+        let parts = cut(self.runs.clone(), rows, usize::MAX);
+        Some(parts.into_iter().map(|runs| Self { kind: self.kind, runs }).collect())
+    }
 }
 
 /// One of the two versions: its fragments that differ, and the columns as it has them.
