@@ -49,6 +49,7 @@ pub struct Error {
     transaction: Option<Arc<str>>,
     path: Option<Arc<str>>,
     fragment: Option<FragmentId>,
+    is_repeated_row: bool,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -67,6 +68,7 @@ impl Error {
             transaction: None,
             path: None,
             fragment: None,
+            is_repeated_row: false,
             source: None,
         }
     }
@@ -97,6 +99,11 @@ impl Error {
     /// [`ErrorKind::CommitUnknown`] of the transaction with that uuid.
     pub fn commit_unknown(uuid: &str, message: impl fmt::Display) -> Self {
         Self { transaction: Some(Arc::from(uuid)), ..Self::new(ErrorKind::CommitUnknown, message) }
+    }
+
+    /// [`ErrorKind::InvalidInput`]: several of the given rows are for one row of the table.
+    pub fn repeated_row(message: impl fmt::Display) -> Self {
+        Self { is_repeated_row: true, ..Self::invalid_input(message) }
     }
 
     /// The same error with the location where it happened before the message: `location: message`.
@@ -164,6 +171,11 @@ impl Error {
     /// Whether a retry on the newest version may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Conflict { retryable: true })
+    }
+
+    /// Whether several of the given rows are for one row of the table.
+    pub fn is_repeated_row(&self) -> bool {
+        self.is_repeated_row
     }
 
     /// Whether something was not found.

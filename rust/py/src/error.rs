@@ -11,7 +11,7 @@ use pyo3::types::PyType;
 
 /// The exception for an error.
 pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
-    let class = match class(py, error.kind()) {
+    let class = match class(py, error) {
         Ok(class) => class,
         Err(failure) => return failure,
     };
@@ -52,8 +52,9 @@ fn located(py: Python<'_>, exception: &PyErr, error: &Error) -> PyResult<()> {
     Ok(())
 }
 
-fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
-    let name = match kind {
+fn class<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyType>> {
+    let name = match error.kind() {
+        ErrorKind::InvalidInput if error.is_repeated_row() => "RepeatedRowError",
         ErrorKind::InvalidInput => "InvalidInputError",
         ErrorKind::NotFound => "NotFoundError",
         ErrorKind::AlreadyExists => "AlreadyExistsError",

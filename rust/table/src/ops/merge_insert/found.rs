@@ -120,7 +120,7 @@ impl JoinResult {
         self.pairs.sort_unstable_by_key(|pair| (pair.target, pair.source));
         let mut neighbours = self.pairs.windows(2);
         if let Some([_, duplicate]) = neighbours.find(|pair| matches!(pair, [a, b] if a.target == b.target)) {
-            return Err(Error::invalid_input(format!(
+            return Err(Error::repeated_row(format!(
                 "Ambiguous merge inserts are prohibited: multiple source rows match the same target row on ({}). \
                  Please ensure each target row is matched by at most one source row.",
                 key_of(plan, source, duplicate.source)?

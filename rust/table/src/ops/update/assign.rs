@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
-use pennon_core::schema::{Field, Schema, unknown_field};
+use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 
 use super::given::Given;
+use crate::batches::batch_with_rows;
 use crate::blobs;
 use crate::expr::Expression;
 use crate::json;
@@ -192,8 +193,7 @@ impl Assignments {
 
 /// A batch of columns that were just made.
 pub(super) fn batch(fields: Vec<ArrowField>, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options)
+    batch_with_rows(Arc::new(ArrowSchema::new(fields)), columns, rows)
         .map_err(|e| Error::internal(format!("new values of {rows} rows: {e}")))
 }
 
@@ -203,7 +203,7 @@ fn unknown_column(table: &Schema, name: &str) -> Error {
             "Nested column references are not yet supported. Referenced: {name}; assign the whole column"
         ));
     }
-    let valid = unknown_field(name, table.fields.iter().map(|f| f.name.as_str()));
+    let valid = table.unknown_column(name);
     Error::invalid_input(format!("Column '{name}' does not exist in dataset schema: {valid}"))
 }
 

@@ -355,7 +355,7 @@ fn check_deletes(deleted: &[RowAddress], updated: &RowsByFragment) -> Result<Row
     let is_updated =
         |(id, rows): (&_, &DeletionVector)| updated.get(id).is_some_and(|updated| updated.intersects(rows));
     if distinct < deleted.len() as u64 || rows.iter().any(is_updated) {
-        return Err(Error::invalid_input(
+        return Err(Error::repeated_row(
             "A row has two changes: expected each address once among the rows that are deleted or updated",
         ));
     }

@@ -64,7 +64,7 @@ impl Given {
             .collect();
         if let Some(first) = repeated.first() {
             let what = if key == ROW_ID { "ids" } else { "addresses" };
-            return Err(Error::invalid_input(format!(
+            return Err(Error::repeated_row(format!(
                 "{} row {what} come more than once; the first is {first}",
                 repeated.len()
             )));

@@ -3,7 +3,7 @@
 use pennon_core::Result;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::manifest::Fragment;
-use pennon_core::schema::{Field, Metadata, unknown_field};
+use pennon_core::schema::{Field, Metadata};
 use pennon_core::transaction::{Operation, Update, UpdateMode};
 
 use super::assign::Assignments;
@@ -33,8 +33,7 @@ impl Dataset {
     /// Fields by their names. Errors: `InvalidInput` for a name that there is not.
     pub(crate) fn fields_of(&self, names: &[String]) -> Result<Vec<&Field>> {
         let schema = self.schema();
-        let unknown = |name: &str| unknown_field(name, schema.fields.iter().map(|f| f.name.as_str()));
-        names.iter().map(|name| schema.field(name).ok_or_else(|| unknown(name))).collect()
+        names.iter().map(|name| schema.field(name).ok_or_else(|| schema.unknown_column(name))).collect()
     }
 
     /// Commits fragments that got new files of some columns, with the rows whose values changed, and moves to the new
@@ -53,7 +52,7 @@ impl Dataset {
             updated_fragments: fragments,
             fields_modified: moved::with_members(self.fields_of(columns)?),
             mode: UpdateMode::RewriteColumns,
-            updated_offset_bitmaps: moved::offset_bitmaps(&rows)?,
+            updated_offset_bitmaps: moved::offset_bitmaps(&rows),
             ..Update::default()
         };
         self.commit_operation(Operation::Update(update), Some(uuid), properties).await
