@@ -40,4 +40,5 @@ mod stores;
 mod support;
 mod unreliable;
 mod updates;
+mod vanishing;
 mod writing;

@@ -9,6 +9,9 @@ use object_store::Result;
 use object_store::memory::InMemory;
 use pennon_core::FragmentId;
 use pennon_core::schema::Metadata;
+use pennon_core::transaction::{CreateIndex, Operation, Transaction};
+use pennon_core::wire::index_parts::IndexParts;
+use pennon_table::ops::index::IndexCare;
 use pennon_table::{ConflictRetries, Dataset, WriteMode};
 
 use crate::stores::{Behaving, Behaviour, Request, reset};
@@ -83,6 +86,38 @@ async fn files_of_a_failed_change_are_removed_after_they_have_arrived() {
     let found = open(&uri).await;
     assert_eq!(found.manifest().fragment(FragmentId(0)).unwrap().live_rows(), 10);
     assert_eq!(values(&found).await.len(), 40);
+}
+
+/// The first index is made again before the entry of the second one turns out to be damaged.
+#[tokio::test(flavor = "multi_thread")]
+async fn indices_that_cannot_be_taken_care_of_together_leave_nothing() {
+    let store = Behaving::register("orphans-indices", Refusing::default());
+    let uri = "memory://orphans-indices/table";
+    let mut dataset = create(uri, 0..10).await;
+    dataset.create_index(btree("a")).await.unwrap();
+    let first = dataset.indices().await.unwrap()[0].clone();
+    let damaged = IndexParts {
+        uuid: "0c1d7a3e-5a43-4d5f-8a55-6d7f1f7d2a12".parse().unwrap(),
+        name: "b_idx".to_owned(),
+        details: Some(("/lance.index.pb.VectorIndexDetails".to_owned(), vec![0xff; 3].into())),
+        ..IndexParts::of(&first).unwrap()
+    };
+    let operation = Operation::CreateIndex(CreateIndex {
+        new_indices: vec![damaged.entry().unwrap()],
+        removed_indices: Vec::new(),
+    });
+    let transaction = Transaction {
+        read_version: dataset.version(),
+        uuid: "0c1d7a3e-5a43-4d5f-8a55-6d7f1f7d2a13".to_owned(),
+        tag: String::new(),
+        properties: Metadata::new(),
+        operation,
+    };
+    let mut dataset = Dataset::commit(uri, transaction, transaction_options()).await.unwrap();
+    dataset.insert(rows(10..20), params(WriteMode::Append)).await.unwrap();
+    let before = store.paths();
+    dataset.optimize_indices(&IndexCare::default()).await.unwrap_err();
+    assert_eq!(store.paths(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,9 +10,9 @@ use futures::future::BoxFuture;
 use futures::stream::StreamExt;
 use object_store::memory::InMemory;
 use object_store::{Error, GetResult, GetResultPayload, Result};
-use pennon_core::ErrorKind;
+use pennon_core::{ErrorKind, RowId};
 use pennon_table::compact::CompactionOptions;
-use pennon_table::scan::ScanOptions;
+use pennon_table::scan::{Missing, ScanOptions, TakeOptions, TakeRows};
 use pennon_table::{
     ConflictRetries, ConnectOptions, Dataset, OpenOptions, RequestLimits, Session, StorageOptions, Store,
     UpdateOptions, WriteMode, WriteOptions,
@@ -55,6 +55,27 @@ async fn requests_in_flight_are_bounded() {
         let seen = store.most.load(Ordering::SeqCst);
         assert_eq!((rows, seen), (400, most), "{limits:?}");
     }
+}
+
+/// Without a cache, what is deleted of a fragment is read once for all the ids that are asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_are_read_once_for_many_ids() {
+    let store = Behaving::register("requests-ids", Observed::default());
+    let uri = "memory://requests-ids/table";
+    let params = WriteOptions { create: layout(false), ..params(WriteMode::Create) };
+    Dataset::write(rows(0..20), uri, params).await.unwrap();
+    open(uri).await.delete("a = 3", ConflictRetries::default()).await.unwrap();
+    let connect =
+        ConnectOptions { cache: pennon_table::CacheSizes { bytes: 0 }, ..ConnectOptions::default() };
+    let dataset = Dataset::open(uri, OpenOptions { connect, ..options() }).await.unwrap();
+    let mut requests = Vec::new();
+    for ids in [7..8, 4..12] {
+        store.requests.store(0, Ordering::SeqCst);
+        let options = TakeOptions { missing: Missing::Error, ..TakeOptions::default() };
+        dataset.take(TakeRows::Ids(ids.map(RowId).collect()), &options).await.unwrap();
+        requests.push(store.requests.load(Ordering::SeqCst));
+    }
+    assert_eq!(requests[0], requests[1]);
 }
 
 /// A budget of one request, and of one byte: whoever waits for another request with a permit waits for ever.

@@ -24,12 +24,11 @@ use arrow_ipc::writer::{FileWriter as IpcWriter, IpcWriteOptions};
 use arrow_ipc::{CompressionType, MetadataVersion};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use bytes::Bytes;
-use pennon_core::bitmaps::decode_bitmap;
+use pennon_core::bitmaps::{decode_bitmap, encode_bitmap};
 use pennon_core::deletion::DeletionVector;
 use pennon_core::error::ResultExt;
 use pennon_core::manifest::DeletionFileType;
 use pennon_core::{Error, Result};
-use roaring::RoaringBitmap;
 
 use crate::container::checksums::hash_parts;
 
@@ -56,10 +55,7 @@ pub fn encode_as(form: DeletionFileType, rows: &DeletionVector) -> Result<Vec<u8
             encode_arrow(rows).map_err(|e| Error::internal(format!("deletion file: {e}")))
         }
         DeletionFileType::Bitmap => {
-            let bitmap: RoaringBitmap = rows.iter().collect();
-            let mut bytes = Vec::with_capacity(bitmap.serialized_size());
-            let written = bitmap.serialize_into(&mut bytes);
-            written.map_err(|e| Error::internal(format!("deletion file: {e}")))?;
+            let bytes = encode_bitmap(&rows.to_roaring());
             Ok(with_checksum(&bytes, bytes.len()))
         }
     }

@@ -25,7 +25,7 @@ use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::sort::SortedRun;
 use crate::value_test::ValueTest;
-use crate::values::{Value, compare_at, value_at};
+use crate::values::{Value, compare_at, first_in, value_at};
 
 pub(crate) const FILE: &str = "bitmap_page_lookup.lance";
 /// Statistics in the metadata of the schema, as the reference writes them.
@@ -129,16 +129,8 @@ impl BitmapIndex {
 
     /// The first key that is not null for which a condition holds that holds for all behind it.
     fn first(&self, passes: impl Fn(&Value<'_>) -> bool) -> usize {
-        let (mut low, mut high) = (self.nulls(), self.keys.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if value_at(self.keys.as_ref(), middle).is_some_and(|key| passes(&key)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        low
+        let keys = self.keys.as_ref();
+        first_in(self.nulls()..keys.len(), |at| value_at(keys, at).is_some_and(|key| passes(&key)))
     }
 
     fn union_of(&self, keys: impl IntoIterator<Item = usize>) -> Result<RowSet> {
@@ -325,12 +317,7 @@ fn end_of_equal(values: &dyn Array, start: usize) -> usize {
     while start + step < values.len() && is_equal(start + step) {
         step *= 2;
     }
-    let (mut low, mut high) = (start + step / 2, values.len().min(start + step));
-    while low + 1 < high {
-        let middle = low + (high - low) / 2;
-        if is_equal(middle) { low = middle } else { high = middle }
-    }
-    low + 1
+    first_in(start + step / 2 + 1..values.len().min(start + step), |at| !is_equal(at))
 }
 
 fn taken(values: &ArrayRef, at: &[u64]) -> Result<ArrayRef> {

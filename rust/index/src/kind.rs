@@ -34,15 +34,6 @@ pub enum IndexKind {
     Unknown,
 }
 
-/// What the numbers of an index are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IdDomain {
-    /// Row addresses.
-    Addresses,
-    /// Row ids, of a table where they are stable; else addresses.
-    RowIds,
-}
-
 /// Packages whose message types mean the same.
 const PACKAGES: [&str; 2] = ["lance.table.", "lance.index.pb."];
 
@@ -129,12 +120,9 @@ impl IndexKind {
         self.newest_version().is_some_and(|newest| (oldest..=newest).contains(&version))
     }
 
-    /// What the numbers in the files of a version are.
-    pub fn domain(self, version: i32) -> IdDomain {
-        match self {
-            Self::Bitmap | Self::LabelList | Self::NGram | Self::Vector => IdDomain::RowIds,
-            Self::BTree if version == 0 => IdDomain::RowIds,
-            _ => IdDomain::Addresses,
-        }
+    /// Whether files of a version name rows by their addresses; else by their ids. Without stable row ids these are the
+    /// same.
+    pub fn has_addresses(self, version: i32, stable_row_ids: bool) -> bool {
+        !stable_row_ids || self.has_zones() || (self == Self::BTree && version > 0)
     }
 }

@@ -43,7 +43,7 @@ pub use answer::{Answer, Precision};
 pub use bitmap::{BitmapIndex, BitmapWriter};
 pub use btree::{BTreeIndex, BTreePage, BTreeWriter, DEFAULT_PAGE_ROWS, PageRun, RowSink};
 pub use files::{IndexFiles, NoPageCache, PageCache, WrittenFile};
-pub use kind::{IdDomain, IndexKind};
+pub use kind::IndexKind;
 pub use label_list::{LabelListIndex, LabelListWriter, items_of};
 pub use ngram::{NGramIndex, NGramWriter};
 pub use row_set::RowSet;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
-use pennon_core::bitmaps::decode_bitmap;
+use pennon_core::bitmaps::{decode_bitmap, encode_bitmap};
 use pennon_core::{Error, Result};
 use roaring::RoaringBitmap;
 
@@ -211,10 +211,9 @@ impl RowSet {
             match part {
                 LowerHalves::All => bytes.extend(0_u32.to_le_bytes()),
                 LowerHalves::Some(lower) => {
-                    bytes.extend(u32::try_from(lower.serialized_size()).map_err(too_large)?.to_le_bytes());
-                    lower
-                        .serialize_into(&mut bytes)
-                        .map_err(|e| Error::internal("a set of rows").with_source(e))?;
+                    let lower = encode_bitmap(lower);
+                    bytes.extend(u32::try_from(lower.len()).map_err(too_large)?.to_le_bytes());
+                    bytes.extend(lower);
                 }
             }
         }
@@ -284,7 +283,7 @@ impl RowSet {
                 return Err(Error::unsupported(format!("a set with all rows of part {upper}")));
             };
             bytes.extend(upper.to_le_bytes());
-            lower.serialize_into(&mut bytes).map_err(|e| Error::internal("a set of rows").with_source(e))?;
+            bytes.extend(encode_bitmap(lower));
         }
         Ok(bytes)
     }

@@ -225,7 +225,7 @@ fn end_of<T>(values: &[T], range: Range<usize>, is_before: impl Fn(&T) -> bool) 
 }
 
 /// The first position in a range for which a condition holds that holds for all behind it.
-fn first_in(range: Range<usize>, passes: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn first_in(range: Range<usize>, passes: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {
         let middle = low + (high - low) / 2;

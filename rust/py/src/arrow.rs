@@ -1,7 +1,6 @@
 //! Record batches and schemas across the border: pyarrow in, pyarrow out, no copy of values.
 
 use std::future::Future;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ffi::FFI_ArrowArray;
@@ -17,8 +16,8 @@ use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{ffi, intern};
-use tokio::sync::mpsc;
 
+use crate::caller::Caller;
 use crate::runtime;
 use crate::sliced::batch_from_py;
 
@@ -120,22 +119,9 @@ impl Input {
             }
             InputRows::Reader(reader) => reader,
         };
-        let (ask, mut asked) = mpsc::channel(1);
-        let future = consume(Box::new(Requested { ask, schema: Arc::clone(&self.schema) }));
-        let mut raised = None;
-        let result = runtime::run_serving(py, future, &mut asked, |py, reply: Reply| {
-            let batch = read(reader.bind(py), &self.schema).map_err(|error| {
-                let message = error.to_string();
-                raised = Some(error);
-                ArrowError::ComputeError(message)
-            });
-            // Whoever asked may have failed meanwhile; the future then says why.
-            let _ = reply.send(batch.transpose());
-        });
-        match (result, raised) {
-            (Err(_), Some(raised)) => Err(raised),
-            (result, _) => result,
-        }
+        let schema = Arc::clone(&self.schema);
+        let start = |caller| consume(Box::new(Requested { caller, schema }));
+        runtime::run_answering(py, start, |py, ()| read(reader.bind(py), &self.schema))
     }
 }
 
@@ -147,12 +133,9 @@ fn read(reader: &Bound<'_, PyAny>, schema: &SchemaRef) -> PyResult<Option<Record
     }
 }
 
-/// Where the answer to a request for a batch goes; nothing when there are no more.
-type Reply = SyncSender<Option<Result<RecordBatch, ArrowError>>>;
-
 /// The batches of an [`Input`] as another thread sees them: each is asked for from the thread that made the call.
 struct Requested {
-    ask: mpsc::Sender<Reply>,
+    caller: Caller<(), Option<RecordBatch>>,
     schema: SchemaRef,
 }
 
@@ -160,9 +143,7 @@ impl Iterator for Requested {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (reply, answer) = sync_channel(1);
-        let answer = self.ask.blocking_send(reply).ok().and_then(|()| answer.recv().ok());
-        answer.unwrap_or_else(|| Some(Err(ArrowError::ComputeError("the call was interrupted".to_owned()))))
+        self.caller.ask_blocking(()).map_err(|error| ArrowError::ComputeError(error.to_string())).transpose()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::process;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_pyarrow::FromPyArrow;
 use arrow_schema::Schema;
@@ -16,6 +15,7 @@ use pyo3::types::PyBytes;
 
 use crate::arrow::schema_to_py;
 use crate::error::to_py;
+use crate::forked::Forked;
 use crate::given::Given;
 use crate::runtime::run;
 use crate::scan::Batches;
@@ -30,7 +30,7 @@ pub(crate) struct FileReader {
     uri: String,
     columns: Option<Vec<String>>,
     storage_options: HashMap<String, String>,
-    state: Mutex<(u32, DataFileReader)>,
+    reader: Forked<DataFileReader>,
 }
 
 /// What a file says about itself.
@@ -67,22 +67,12 @@ fn buffer(range: &Range<u64>) -> Buffer {
 
 impl FileReader {
     fn get(&self, py: Python<'_>) -> PyResult<DataFileReader> {
-        {
-            let state = self.lock();
-            if state.0 == process::id() {
-                return Ok(state.1.clone());
-            }
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader);
         }
         let fresh = run(py, DataFileReader::open(&self.uri, self.columns.as_deref(), &self.storage_options))?;
-        let old = std::mem::replace(&mut *self.lock(), (process::id(), fresh.clone()));
-        if old.0 != process::id() {
-            std::mem::forget(old);
-        }
+        self.reader.set(fresh.clone());
         Ok(fresh)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (u32, DataFileReader)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,17 +86,17 @@ impl FileReader {
         storage_options: HashMap<String, String>,
     ) -> PyResult<Self> {
         let reader = run(py, DataFileReader::open(&uri, columns.as_deref(), &storage_options))?;
-        Ok(Self { uri, columns, storage_options, state: Mutex::new((process::id(), reader)) })
+        Ok(Self { uri, columns, storage_options, reader: Forked::new(reader) })
     }
 
     #[getter]
     fn num_rows(&self) -> u64 {
-        self.lock().1.metadata().num_rows
+        self.reader.look(|reader| reader.metadata().num_rows)
     }
 
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let schema = self.lock().1.schema().clone();
+        let schema = self.reader.look(|reader| reader.schema().clone());
         schema_to_py(py, &schema)
     }
 

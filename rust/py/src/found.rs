@@ -14,9 +14,10 @@ use pennon_table::{ConflictRetries, FindRows};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::caller::{Caller, run_answering};
+use crate::caller::Caller;
 use crate::dataset::Dataset;
 use crate::given::Given;
+use crate::runtime;
 use crate::update::UpdateRequest;
 
 /// Deletes the rows that a function finds in a version: number of deleted rows and new version.
@@ -73,7 +74,9 @@ where
             Ok((result?, dataset))
         }
     };
-    run_answering(find.py(), start, |_, version| row_addresses(&find.call1((Dataset::wrap(version),))?))
+    runtime::run_answering(find.py(), start, |_, version| {
+        row_addresses(&find.call1((Dataset::wrap(version),))?)
+    })
 }
 
 /// The values of a `pyarrow.UInt64Array`.

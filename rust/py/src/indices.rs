@@ -78,29 +78,25 @@ pub(crate) struct DescriptionParts {
     unindexed_rows: u64,
 }
 
-impl TryFrom<IndexDescription> for DescriptionParts {
-    type Error = Error;
-
-    fn try_from(index: IndexDescription) -> Result<Self, Error> {
-        let segment = |segment: SegmentDescription| {
-            Ok(SegmentParts {
-                entry: IndexParts::from(segment.parts),
-                covered: segment.covered.iter().collect(),
-                rows: segment.rows,
-                size_bytes: segment.size_bytes,
-            })
+impl From<IndexDescription> for DescriptionParts {
+    fn from(index: IndexDescription) -> Self {
+        let segment = |segment: SegmentDescription| SegmentParts {
+            entry: IndexParts::from(segment.parts),
+            covered: segment.covered.iter().collect(),
+            rows: segment.rows,
+            size_bytes: segment.size_bytes,
         };
-        Ok(Self {
+        Self {
             name: index.name,
             kind: index.vectors.as_ref().map_or(index.kind.name(), |(kind, _)| kind.name()).to_owned(),
             vectors: index.vectors.map(|(_, details)| details.into()),
             fields: index.fields,
-            segments: index.segments.into_iter().map(segment).collect::<Result<_, Error>>()?,
+            segments: index.segments.into_iter().map(segment).collect(),
             indexed_fragments: index.indexed_fragments,
             indexed_rows: index.indexed_rows,
             unindexed_fragments: index.unindexed_fragments,
             unindexed_rows: index.unindexed_rows,
-        })
+        }
     }
 }
 
@@ -225,9 +221,7 @@ pub(crate) fn drop_index(py: Python<'_>, dataset: &Dataset, name: &str) -> PyRes
 #[pyfunction]
 pub(crate) fn describe_indices(py: Python<'_>, dataset: &Dataset) -> PyResult<Vec<DescriptionParts>> {
     let dataset = dataset.get(py)?;
-    let found = run(py, dataset.describe_indices())?;
-    let parts = found.into_iter().map(DescriptionParts::try_from).collect::<Result<_, _>>();
-    parts.map_err(|error| to_py(py, &error))
+    Ok(run(py, dataset.describe_indices())?.into_iter().map(Into::into).collect())
 }
 
 /// What the segments of an index say of themselves.

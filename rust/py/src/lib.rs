@@ -31,7 +31,7 @@
 //! | `progress.rs` | how far a step is, for a Python function | `_progress.pyi` |
 //! | `session.rs` | `Session`: caches that tables share | `_session.pyi` |
 //! | `transaction.rs`, `operation.rs`, `index.rs`, `commit.rs` | transactions and what is in them, both ways; commits | `_transaction.pyi` |
-//! | `runtime.rs`, `caller.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `arrow.rs`, `error.rs`, `given.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
+//! | `runtime.rs`, `caller.rs`, `logging.rs`, `lock.rs`, `handle.rs`, `forked.rs`, `arrow.rs`, `error.rs`, `given.rs`, `reference.rs`, `memory.rs`, `sliced.rs` | nothing of their own | |
 //!
 //! Every call is the same walk: extract the arguments, release the GIL, one call into `pennon_table`, wrap.
 
@@ -49,6 +49,7 @@ mod error;
 mod evolution;
 mod field_sizes;
 mod file;
+mod forked;
 mod found;
 mod fragment;
 mod given;

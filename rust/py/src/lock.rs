@@ -11,11 +11,12 @@ use pennon_core::{Error, Result, Version};
 use pennon_table::{CommitLock, HeldLock};
 use pyo3::intern;
 use pyo3::prelude::*;
-use tokio::sync::{mpsc, oneshot};
+
+use crate::caller::{Asked, Caller};
 
 tokio::task_local! {
     /// The thread that waits for the commit.
-    pub(crate) static CALLER: mpsc::Sender<Request>;
+    pub(crate) static CALLER: Caller<Request, ()>;
 }
 
 /// A lock as the core takes it.
@@ -26,28 +27,23 @@ pub(crate) fn from_py(function: Py<PyAny>) -> Arc<dyn CommitLock> {
 #[derive(Debug)]
 struct PyLock(Arc<Py<PyAny>>);
 
-struct Entered(mpsc::Sender<Request>);
+struct Entered(Caller<Request, ()>);
 
 /// What a commit asks the caller's thread to do.
-pub(crate) struct Request {
-    what: What,
-    answer: oneshot::Sender<Result<()>>,
-}
-
-enum What {
+pub(crate) enum Request {
     Enter(Arc<Py<PyAny>>, Version),
     Leave,
 }
 
 impl CommitLock for PyLock {
     fn acquire(&self, version: Version) -> BoxFuture<'static, Result<Box<dyn HeldLock>>> {
-        let what = What::Enter(Arc::clone(&self.0), version);
-        let caller = CALLER.try_with(mpsc::Sender::clone);
+        let enter = Request::Enter(Arc::clone(&self.0), version);
+        let caller = CALLER.try_with(Caller::clone);
         async move {
             let caller = caller.map_err(|e| {
                 Error::internal("the commit was cancelled while its lock was taken").with_source(e)
             })?;
-            ask(&caller, what).await?;
+            caller.clone().ask(enter).await?;
             Ok(Box::new(Entered(caller)) as Box<dyn HeldLock>)
         }
         .boxed()
@@ -56,15 +52,8 @@ impl CommitLock for PyLock {
 
 impl HeldLock for Entered {
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        async move { ask(&self.0, What::Leave).await }.boxed()
+        self.0.ask(Request::Leave).boxed()
     }
-}
-
-async fn ask(caller: &mpsc::Sender<Request>, what: What) -> Result<()> {
-    let (answer, answered) = oneshot::channel();
-    let gone = || Error::internal("the call was interrupted");
-    caller.send(Request { what, answer }).await.map_err(|_| gone())?;
-    answered.await.map_err(|_| gone())?
 }
 
 /// The managers that one call has entered.
@@ -76,10 +65,10 @@ pub(crate) struct Managers {
 
 impl Managers {
     /// Does what a commit asked for; an exception is kept for the caller.
-    pub(crate) fn answer(&mut self, py: Python<'_>, request: Request) {
-        let done = match request.what {
-            What::Enter(function, version) => self.enter(py, function.bind(py), version),
-            What::Leave => self.leave(py),
+    pub(crate) fn answer(&mut self, py: Python<'_>, (request, reply): Asked<Request, ()>) {
+        let done = match request {
+            Request::Enter(function, version) => self.enter(py, function.bind(py), version),
+            Request::Leave => self.leave(py),
         };
         let done = done.map_err(|error| {
             let message = error.to_string();
@@ -87,7 +76,7 @@ impl Managers {
             Error::internal(message)
         });
         // Whoever asked may have been given up meanwhile.
-        let _ = request.answer.send(done);
+        let _ = reply.send(done);
     }
 
     fn enter(&mut self, py: Python<'_>, function: &Bound<'_, PyAny>, version: Version) -> PyResult<()> {

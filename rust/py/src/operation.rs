@@ -390,7 +390,6 @@ impl TryFrom<UpdateParts> for Update {
                 .collect(),
             mode,
             inserted_rows: parts.inserted_rows.map(|filter| KeyFilter::decode(filter.into())).transpose()?,
-            updated_offsets: BTreeMap::new(),
             updated_offset_bitmaps: offsets.into_iter().map(|(id, bitmap)| (id, bitmap.into())).collect(),
         })
     }

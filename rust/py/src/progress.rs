@@ -7,7 +7,7 @@ use pennon_core::Result;
 use pennon_table::{Observer, StepCounts, observed};
 use pyo3::prelude::*;
 
-use crate::caller::{Caller, run_answering};
+use crate::caller::Caller;
 use crate::runtime;
 
 /// Tasks, fragments and rows, each with all of them if that is known, and bytes.
@@ -46,5 +46,5 @@ fn observe<T: Send>(
         let observer: Box<Observer> = Box::new(move |counts| caller.clone().ask(counts).boxed());
         observed(observer, step)
     };
-    run_answering(py, start, |_, at: StepCounts| tell(at))
+    runtime::run_answering(py, start, |_, at: StepCounts| tell(at))
 }

@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
+use crate::caller::{Asked, Caller};
 use crate::error::to_py;
 use crate::lock::{self, CALLER, Managers};
 use crate::logging;
@@ -43,14 +44,14 @@ pub(crate) fn run<T: Send>(py: Python<'_>, future: impl Future<Output = Result<T
 ///
 /// So no other thread ever runs Python code: an exception, Ctrl-C included, arrives in the call that the user made,
 /// and nothing holds on to the interpreter when it shuts down.
-pub(crate) fn run_serving<T: Send, R: Send>(
+fn run_serving<T: Send, R: Send>(
     py: Python<'_>,
     future: impl Future<Output = Result<T>> + Send,
     requests: &mut mpsc::Receiver<R>,
     mut answer: impl FnMut(Python<'_>, R),
 ) -> PyResult<T> {
     logging::take_level(py)?;
-    let (caller, mut locks) = mpsc::channel(1);
+    let (caller, mut locks) = Caller::new();
     let mut managers = Managers::default();
     let result = {
         let future = CALLER.scope(caller, future);
@@ -63,18 +64,45 @@ pub(crate) fn run_serving<T: Send, R: Send>(
     }
 }
 
+/// Runs a future to its end, and answers its questions. What an answer raised is raised again as it was.
+pub(crate) fn run_answering<T: Send, Q: Send, A: Send, F>(
+    py: Python<'_>,
+    start: impl FnOnce(Caller<Q, A>) -> F,
+    mut answer: impl FnMut(Python<'_>, Q) -> PyResult<A>,
+) -> PyResult<T>
+where
+    F: Future<Output = Result<T>> + Send,
+{
+    let (caller, mut asked) = Caller::new();
+    let future = start(caller);
+    let mut raised = None;
+    let result = run_serving(py, future, &mut asked, |py, (question, reply)| {
+        let found = answer(py, question).map_err(|error| {
+            let message = error.value(py).to_string();
+            raised = Some(error);
+            Error::invalid_input(message)
+        });
+        // Whoever asked may have failed meanwhile; the future then says why.
+        let _ = reply.send(found);
+    });
+    match (result, raised) {
+        (Err(_), Some(raised)) => Err(raised),
+        (result, _) => result,
+    }
+}
+
 fn serve<T: Send, R: Send>(
     py: Python<'_>,
     future: impl Future<Output = Result<T>> + Send,
     requests: &mut mpsc::Receiver<R>,
     answer: &mut impl FnMut(Python<'_>, R),
-    locks: &mut mpsc::Receiver<lock::Request>,
+    locks: &mut mpsc::Receiver<Asked<lock::Request, ()>>,
     managers: &mut Managers,
 ) -> PyResult<T> {
     enum Event<T, R> {
         Done(Result<T>),
         Asked(R),
-        Lock(lock::Request),
+        Lock(Asked<lock::Request, ()>),
     }
     let runtime = runtime(py)?;
     let mut future = pin!(future);

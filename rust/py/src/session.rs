@@ -1,34 +1,32 @@
 //! `Session`: caches that several tables share.
 
-use std::process;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pennon_table::CacheSizes;
 use pyo3::prelude::*;
 
-/// Caches that are given to the tables that are opened with them. A forked child starts with empty ones: the locks of
-/// its parent's may have been held by a thread that the child does not have.
+use crate::forked::Forked;
+
+/// Caches that are given to the tables that are opened with them. A forked child starts with empty ones.
 #[pyclass(frozen, module = "pennon._native")]
 pub(crate) struct Session {
     sizes: CacheSizes,
-    /// With the process that made it.
-    shared: Mutex<(u32, Arc<pennon_table::Session>)>,
+    shared: Forked<Arc<pennon_table::Session>>,
 }
 
 impl Session {
     pub(crate) fn wrap(session: Arc<pennon_table::Session>) -> Self {
         let sizes = CacheSizes { bytes: session.capacity() };
-        Self { sizes, shared: Mutex::new((process::id(), session)) }
+        Self { sizes, shared: Forked::new(session) }
     }
 
-    /// The caches of this process. The lock is held only while the GIL is.
+    /// The caches of this process.
     pub(crate) fn get(&self, _gil: Python<'_>) -> Arc<pennon_table::Session> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if shared.0 != process::id() {
-            let own = (process::id(), pennon_table::Session::new(self.sizes));
-            std::mem::forget(std::mem::replace(&mut *shared, own));
-        }
-        Arc::clone(&shared.1)
+        self.shared.get().unwrap_or_else(|| {
+            let own = pennon_table::Session::new(self.sizes);
+            self.shared.set(Arc::clone(&own));
+            own
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, RecordBatch};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat;
 use arrow_select::interleave;
@@ -20,6 +20,16 @@ pub(crate) fn join_error(doing: &str, error: ArrowError) -> Error {
         )),
         error => Error::internal(format!("{doing}: {error}")),
     }
+}
+
+/// A batch of so many rows, also without columns. Errors: those of the columns, as Arrow says them.
+pub(crate) fn batch_with_rows(
+    schema: SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
 /// All rows, in their order.
@@ -72,7 +82,7 @@ pub(crate) fn rows_within(bytes: u64, sizes: impl IntoIterator<Item = u64>) -> u
 /// How many of the first rows take at most so many bytes; one that takes more, too.
 pub(crate) fn first_rows_within(bytes: u64, batch: &RecordBatch) -> usize {
     let rows = batch.num_rows();
-    let all = batch.columns().iter().map(|column| value_bytes(column.as_ref(), 0..rows)).sum::<u64>();
+    let all = batch.columns().iter().map(|column| array_bytes(column.as_ref())).sum::<u64>();
     if all <= bytes { rows } else { rows_within(bytes, (0..rows).map(|row| row_bytes(batch, row))) }
 }
 
@@ -81,12 +91,18 @@ pub(crate) fn row_bytes(batch: &RecordBatch, row: usize) -> u64 {
     batch.columns().iter().map(|column| value_bytes(column.as_ref(), row..row + 1)).sum()
 }
 
+/// Bytes of the values of an array, about.
+pub(crate) fn array_bytes(array: &dyn Array) -> u64 {
+    value_bytes(array, 0..array.len())
+}
+
 /// Bytes that no row takes more of than, about: those of the largest value of each column.
 pub(crate) fn most_row_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| most_value_bytes(column.as_ref())).sum()
 }
 
-fn most_value_bytes(array: &dyn Array) -> u64 {
+/// Bytes of the largest value of an array, about.
+pub(crate) fn most_value_bytes(array: &dyn Array) -> u64 {
     fn longest<O: OffsetSizeTrait>(offsets: &[O]) -> u64 {
         let lengths = offsets.windows(2).map(|ends| distance(ends, 0..1));
         lengths.max().unwrap_or(0).saturating_add(1)

@@ -51,8 +51,7 @@ pub struct VersionInfo {
     /// When it was committed.
     pub timestamp: Timestamp,
     /// `total_rows`, `total_fragments`, `total_data_files`, `total_files_size`, `total_deletion_files`,
-    /// `total_deletion_file_rows`, `total_data_file_rows` as decimal numbers. Those of rows are left out if the manifest
-    /// does not say them, as those of old releases.
+    /// `total_deletion_file_rows`, `total_data_file_rows` as decimal numbers.
     pub metadata: Metadata,
 }
 
@@ -69,9 +68,6 @@ impl VersionInfo {
             ("total_deletion_file_rows", total(&|f| f.deleted_rows)),
             ("total_data_file_rows", manifest.physical_rows()),
         ];
-        // The manifests of a listing are decoded without opening files.
-        let is_known = |name: &str| manifest.is_counted() || !name.ends_with("rows");
-        let figures = figures.into_iter().filter(|(name, _)| is_known(name));
         let metadata =
             figures.into_iter().map(|(name, number)| (name.to_owned(), number.to_string())).collect();
         Self { version: manifest.version, timestamp: manifest.timestamp, metadata }
@@ -246,8 +242,7 @@ impl Dataset {
         slices: Option<Vec<FragmentSlice>>,
     ) -> Result<RowsByFragment> {
         let predicate = scan::table_predicate(self.snapshot(), predicate)?;
-        let found = scan::matches(Arc::clone(self.snapshot()), slices, predicate).await?;
-        Ok(found.into_iter().collect())
+        scan::matches(Arc::clone(self.snapshot()), slices, predicate, false).await
     }
 
     /// Index entries of this version, kept true though not used yet.
@@ -269,12 +264,8 @@ impl Dataset {
         let (store, session) = (&self.snapshot.store, self.session());
         let loads = locate::list(store).await?.into_iter().map(|at| {
             let load = async move {
-                match load::load(store, session, at).await {
-                    Ok(snapshot) => Ok(Some(VersionInfo::of(&snapshot.manifest))),
-                    // Cleaned up since it was listed, or never whole.
-                    Err(error) if error.is_not_found() || load::is_torn(store, at).await => Ok(None),
-                    Err(error) => Err(error),
-                }
+                let found = load::listed(store, session, at).await?;
+                Ok(found.map(|snapshot| VersionInfo::of(&snapshot.manifest)))
             };
             load.boxed()
         });
@@ -331,10 +322,19 @@ impl Dataset {
             let own = load::transaction(&self.snapshot).await?;
             return Ok([own].into_iter().take(recent).collect());
         }
-        let mut versions = locate::list(&self.snapshot.store).await?;
+        let (store, session) = (&self.snapshot.store, self.session());
+        let mut versions = locate::list(store).await?;
         versions.retain(|at| at.version <= self.version());
-        let recent = versions.iter().rev().take(recent);
-        gather(recent.map(|at| self.read_transaction(at.version).boxed()).collect()).await
+        let reads = versions.iter().rev().take(recent).map(|&at| {
+            let read = async move {
+                match load::listed(store, session, at).await? {
+                    Some(snapshot) => load::transaction(&snapshot).await.map(Some),
+                    None => Ok(None),
+                }
+            };
+            read.boxed()
+        });
+        Ok(gather(reads.collect()).await?.into_iter().flatten().collect())
     }
 
     /// The tags of the table.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::lineage;
-use crate::manifest::{Fragment, Manifest};
+use crate::manifest::{Fragment, Manifest, fragment_ids_used_up};
 use crate::schema::Schema;
 use crate::{Error, FieldId, FragmentId, Result};
 
@@ -124,7 +124,7 @@ pub(super) fn change<'a>(
         check_base_paths(next, change)?;
         next.fragments.replace(id, |current| {
             check_rows(operation, current, change)?;
-            edit(current, change).map(Some)
+            edit(current, change)
         })?;
     }
     if changes.values().any(Option::is_none) {
@@ -190,9 +190,5 @@ pub(super) fn checked(schema: &Schema) -> Result<Arc<Schema>> {
 /// The id after the largest one.
 pub(super) fn next_id(max: Option<u32>) -> Result<u32> {
     let Some(max) = max else { return Ok(0) };
-    max.checked_add(1).ok_or_else(used_up)
-}
-
-pub(super) fn used_up() -> Error {
-    Error::unsupported("all 2^32 fragment ids of the table are used up")
+    max.checked_add(1).ok_or_else(fragment_ids_used_up)
 }

@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::*;
+use crate::bitmaps::encode_bitmap;
 use crate::manifest::{
     BasePath, DataFile, DeletionFile, DeletionFileType, Flags, Fragment, LineageSource, ManifestFile,
 };
@@ -141,10 +142,15 @@ fn column_backed() -> (Manifest, Fragment) {
     let column = Some(LineageSource::Column);
     let to_column = |f: &Fragment| {
         let (row_ids, created_at, last_updated_at) = (column.clone(), column.clone(), column.clone());
-        Ok::<_, Error>(Some(Fragment { row_ids, created_at, last_updated_at, ..f.edit() }))
+        Ok::<_, Error>(Fragment { row_ids, created_at, last_updated_at, ..f.edit() })
     };
     current.fragments.replace(inline.id, to_column).unwrap();
     (current, inline)
+}
+
+/// Offsets of a fragment that an update changes.
+fn offsets(fragment: &Fragment, rows: &[u32]) -> BTreeMap<u64, Bytes> {
+    BTreeMap::from([(fragment.id.0.into(), encode_bitmap(&rows.iter().collect()).into())])
 }
 
 #[test]
@@ -153,7 +159,7 @@ fn column_backed_versions_after_a_change_in_place_are_inline() {
     let changed = current.fragments.get(0).unwrap().edit();
     let update = Update {
         updated_fragments: vec![changed.clone()],
-        updated_offsets: BTreeMap::from([(u64::from(changed.id.0), vec![1])]),
+        updated_offset_bitmaps: offsets(&changed, &[1]),
         mode: UpdateMode::RewriteColumns,
         ..bad_input::update()
     };
@@ -177,23 +183,23 @@ fn column_backed_versions_after_a_change_in_place_are_inline() {
 fn a_version_column_counts_if_it_was_written_for_this_version() {
     let (current, inline) = column_backed();
     let mut changed = current.fragments.get(0).unwrap().edit();
-    let update = |changed: &Fragment, rows: Vec<u32>| {
+    let update = |changed: &Fragment, rows: &[u32]| {
         Operation::Update(Update {
             updated_fragments: vec![changed.clone()],
-            updated_offsets: BTreeMap::from([(u64::from(changed.id.0), rows)]),
+            updated_offset_bitmaps: offsets(changed, rows),
             mode: UpdateMode::RewriteColumns,
             ..bad_input::update()
         })
     };
     let with_column = ApplyContext { writes_version_column: true, ..context() };
     // Without such a column in a file they are those of before.
-    assert_eq!(needed_lineage_columns(&current, &update(&changed, vec![1]), true).unwrap().len(), 1);
+    assert_eq!(needed_lineage_columns(&current, &update(&changed, &[1]), true).unwrap().len(), 1);
     changed.files.push(DataFile {
         fields: [FieldId::ROW_LAST_UPDATED_AT].into(),
         column_indices: [0].into(),
         ..changed.files[0].clone()
     });
-    let operation = update(&changed, vec![1]);
+    let operation = update(&changed, &[1]);
     assert_eq!(needed_lineage_columns(&current, &operation, true).unwrap(), BTreeMap::new());
     let (next, _) = apply(Some(&current), &[], &transaction(operation.clone()), &with_column).unwrap();
     assert_eq!(next.fragments.get(0).unwrap().last_updated_at, Some(LineageSource::Column));
@@ -208,10 +214,8 @@ fn a_version_column_counts_if_it_was_written_for_this_version() {
         Some(next.version)
     );
     // If all rows changed, the versions of before are not needed.
-    let all = update(
-        &current.fragments.get(0).unwrap().edit(),
-        (0..u32::try_from(inline.physical_rows).unwrap()).collect(),
-    );
+    let rows: Vec<u32> = (0..u32::try_from(inline.physical_rows).unwrap()).collect();
+    let all = update(&current.fragments.get(0).unwrap().edit(), &rows);
     assert_eq!(needed_lineage_columns(&current, &all, false).unwrap(), BTreeMap::new());
     let (next, _) = apply(Some(&current), &[], &transaction(all), &context()).unwrap();
     let versions = next.fragments.get(0).unwrap().last_updated_at_sequence().unwrap().unwrap();

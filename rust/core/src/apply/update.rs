@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use super::lineage::Origins;
 use super::{ApplyContext, fragments, indices, lineage};
 use crate::bitmaps::decode_bitmap;
@@ -97,24 +99,15 @@ pub(super) fn writes_version_column(change: &Fragment, valid: bool) -> bool {
 
 /// Offsets that changed in place, by fragment. Errors: `InvalidInput` for bytes that are no bitmap.
 pub(super) fn offsets(update: &Update) -> Result<BTreeMap<FragmentId, DeletionVector>> {
-    let mut all: BTreeMap<FragmentId, DeletionVector> = BTreeMap::new();
-    let mut add = |id: u64, rows: DeletionVector| {
-        let Ok(id) = u32::try_from(id) else {
+    let rows = |(id, bytes): (&u64, &Bytes)| {
+        let Ok(fragment) = u32::try_from(*id) else {
             return Err(Error::invalid_input(format!("offsets of fragment {id}, which cannot be")));
         };
-        let known = all.entry(FragmentId(id)).or_default();
-        *known = known.union(&rows);
-        Ok(())
-    };
-    for (id, offsets) in &update.updated_offsets {
-        add(*id, offsets.iter().copied().collect())?;
-    }
-    for (id, bytes) in &update.updated_offset_bitmaps {
         let bitmap = decode_bitmap(bytes)
             .map_err(|e| Error::invalid_input(format!("changed offsets of fragment {id}: {e}")))?;
-        add(*id, DeletionVector::from_roaring(bitmap))?;
-    }
-    Ok(all)
+        Ok((FragmentId(fragment), DeletionVector::from_roaring(bitmap)))
+    };
+    update.updated_offset_bitmaps.iter().map(rows).collect()
 }
 
 fn has_all_ids(fragment: &Fragment) -> Result<bool> {

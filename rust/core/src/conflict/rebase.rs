@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::deletion::DeletionVector;
-use crate::manifest::{Fragment, LineageSource, Manifest};
+use crate::manifest::{Fragment, LineageSource, Manifest, fragment_ids_used_up};
 use crate::rows::{Intervals, RowIdSequence};
 use crate::transaction::{Rewrite, RewriteGroup};
 use crate::{Error, FragmentId, Result, Version};
@@ -189,7 +189,7 @@ pub fn rebase_rewrite(
         // As applying the transaction will give them.
         for new in rebased_group.new_fragments.iter_mut().filter(|new| new.id == FragmentId(0)) {
             let id = next_id.map_or(Some(0), |max| max.checked_add(1));
-            new.id = FragmentId(id.ok_or_else(|| Error::unsupported("all 2^32 fragment ids are used up"))?);
+            new.id = FragmentId(id.ok_or_else(fragment_ids_used_up)?);
             next_id = Some(new.id.0);
         }
         next_id = next_id.max(rebased_group.new_fragments.iter().map(|f| f.id.0).max());

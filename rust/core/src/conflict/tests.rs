@@ -63,7 +63,6 @@ fn update(updated: &[u32], removed: &[u32], path: &str) -> Operation {
         fields_for_preserving_fragment_bitmap: Vec::new(),
         mode: UpdateMode::RewriteRows,
         inserted_rows: None,
-        updated_offsets: BTreeMap::new(),
         updated_offset_bitmaps: BTreeMap::new(),
     })
 }

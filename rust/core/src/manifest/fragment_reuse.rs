@@ -6,6 +6,7 @@
 use roaring::RoaringTreemap;
 use uuid::Uuid;
 
+use super::index::FRAGMENT_REUSE;
 use super::{Fragment, IndexMetadata, Timestamp};
 use crate::deletion::DeletionVector;
 use crate::wire::index_parts::IndexParts;
@@ -48,7 +49,7 @@ impl ReuseGroup {
 
 impl FragmentReuse {
     /// Name of the entry.
-    pub const NAME: &str = "__lance_frag_reuse";
+    pub const NAME: &str = FRAGMENT_REUSE;
 
     /// The entry that says this besides what the one among `indices` says.
     ///

@@ -312,21 +312,18 @@ impl Fragments {
         *self = Self::default();
     }
 
-    /// Puts another one in the place of the one with that id, or nothing; `false` if it is not there.
+    /// Puts another one in the place of the one with that id, if there is one.
     pub(crate) fn replace<E>(
         &mut self,
         id: FragmentId,
-        change: impl FnOnce(&Fragment) -> Result<Option<Fragment>, E>,
-    ) -> Result<bool, E> {
-        let Some(at) = self.position(id) else { return Ok(false) };
-        let Some(slot) = self.slots.get_mut(at) else { return Ok(false) };
+        change: impl FnOnce(&Fragment) -> Result<Fragment, E>,
+    ) -> Result<(), E> {
+        let slot = self.position(id).and_then(|at| self.slots.get_mut(at));
+        let Some(slot) = slot else { return Ok(()) };
         let changed = change(&slot.decoded(&mut FragmentScanner::default()))?;
+        *slot = Arc::new(Slot::from(Arc::new(changed.sealed())));
         self.starts = OnceLock::new();
-        match changed {
-            Some(fragment) => *slot = Arc::new(Slot::from(Arc::new(fragment.sealed()))),
-            None => drop(self.slots.remove(at)),
-        }
-        Ok(true)
+        Ok(())
     }
 
     /// Takes out those with these ids.

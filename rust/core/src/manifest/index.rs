@@ -24,8 +24,10 @@ pub struct IndexMetadata {
     pub encoded: Bytes,
 }
 
+/// Name of the entry with the rows that compactions moved.
+pub(super) const FRAGMENT_REUSE: &str = "__lance_frag_reuse";
 /// Names of entries that are not indices of a column.
-const SYSTEM_NAMES: [&str; 2] = ["__lance_frag_reuse", "__lance_mem_wal"];
+const SYSTEM_NAMES: [&str; 2] = [FRAGMENT_REUSE, "__lance_mem_wal"];
 
 impl IndexMetadata {
     /// Whether this is an entry that the format itself uses.

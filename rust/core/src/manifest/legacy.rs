@@ -95,7 +95,7 @@ mod tests {
             let edit = |fragment: &super::super::Fragment| -> Result<_> {
                 let mut edited = fragment.edit();
                 edited.files.iter_mut().for_each(|file| file.version = FileVersion::Legacy);
-                Ok(Some(edited))
+                Ok(edited)
             };
             manifest.fragments.replace(id, edit).unwrap();
         }

@@ -48,6 +48,18 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
+/// The error of a table that cannot have another fragment.
+pub fn fragment_ids_used_up() -> crate::Error {
+    crate::Error::unsupported("all 2^32 fragment ids of the table are used up")
+}
+
+impl Timestamp {
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub fn millis(self) -> i64 {
+        self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
+    }
+}
+
 /// Who wrote a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriterVersion {

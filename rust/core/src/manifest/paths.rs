@@ -191,7 +191,7 @@ pub fn references<'a>(
     manifest: &'a Manifest,
     indices: &'a [IndexMetadata],
 ) -> impl Iterator<Item = Reference<'a>> {
-    let owned = |file: Reference<'_>| Reference { name: Cow::Owned(file.name.into_owned()), ..file };
+    let owned = |file: Reference<'_>| -> Reference<'a> { file.into_owned() };
     let of_fragments = manifest.fragments.decode_all();
     let of_fragments =
         of_fragments.flat_map(move |fragment| of_fragment(&fragment).map(owned).collect::<Vec<_>>());

@@ -6,10 +6,11 @@
 //! the next commit writes the numbers down, as the reference does.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::{DeletionFile, Fragment, FragmentSummary, Manifest};
-use crate::{FragmentId, Result};
+use crate::FragmentId;
 
 /// Rows of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,21 +27,15 @@ impl Manifest {
         self.fragments.decode_where(FragmentSummary::is_uncounted).collect()
     }
 
-    /// Whether the manifest says of all fragments how many rows they have.
-    pub fn is_counted(&self) -> bool {
-        !self.fragments.summaries().any(|fragment| fragment.is_uncounted())
-    }
-
     /// Says how many rows fragments have.
     pub fn count(&mut self, counts: &BTreeMap<FragmentId, RowCounts>) {
         for (id, counts) in counts {
-            let counted = |fragment: &Fragment| -> Result<_> {
+            let counted = |fragment: &Fragment| {
                 let deletion = fragment.deletion.clone();
                 let deletion = deletion.map(|file| DeletionFile { num_deleted_rows: counts.deleted, ..file });
-                Ok(Some(Fragment { physical_rows: counts.physical, deletion, ..fragment.edit() }))
+                Ok(Fragment { physical_rows: counts.physical, deletion, ..fragment.edit() })
             };
-            // A fragment that is not there has nothing to be told.
-            let _ = self.fragments.replace(*id, counted);
+            let Ok::<(), Infallible>(()) = self.fragments.replace(*id, counted);
         }
     }
 }
@@ -48,6 +43,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Result;
     use crate::wire::tests::golden;
 
     /// A manifest whose first fragment was changed.
@@ -58,7 +54,7 @@ mod tests {
         let edit = |fragment: &Fragment| -> Result<_> {
             let mut edited = fragment.edit();
             change(&mut edited);
-            Ok(Some(edited))
+            Ok(edited)
         };
         manifest.fragments.replace(id, edit).unwrap();
         Manifest::decode(manifest.encode().into()).unwrap()
@@ -67,17 +63,17 @@ mod tests {
     #[test]
     fn what_a_manifest_does_not_say_is_asked_for() {
         let counted = manifest(|_| ());
-        assert!(counted.is_counted() && counted.uncounted().is_empty());
+        assert!(counted.uncounted().is_empty());
         let first = counted.fragments.get(0).unwrap().clone();
         let (physical, deleted) = (first.physical_rows, first.deleted_rows());
         assert!(deleted > 0);
         let without_rows = manifest(|fragment| fragment.physical_rows = 0);
         let without_deleted = manifest(|fragment| fragment.deletion.as_mut().unwrap().num_deleted_rows = 0);
         for mut manifest in [without_rows, without_deleted] {
-            assert!(!manifest.is_counted());
+            assert!(!manifest.uncounted().is_empty());
             assert_eq!(manifest.uncounted().iter().map(|f| f.id).collect::<Vec<_>>(), [first.id]);
             manifest.count(&BTreeMap::from([(first.id, RowCounts { physical, deleted })]));
-            assert!(manifest.is_counted());
+            assert!(manifest.uncounted().is_empty());
             assert_eq!(manifest.encode(), counted.encode());
         }
     }

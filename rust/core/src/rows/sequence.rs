@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 
 use super::segment::{Segment, choose_runs, choose_several};
-use super::{BLOCK, to_index, to_u64};
+use super::{BLOCK, to_index};
 use crate::deletion::DeletionVector;
 use crate::wire::rows::{decode_row_ids, encode_row_ids};
 use crate::{Error, Result, RowId};
@@ -140,33 +140,6 @@ impl RowIdSequence {
         })
     }
 
-    /// Calls `block` with some thousands of ids at a time, in order.
-    ///
-    /// ```
-    /// use pennon_core::rows::RowIdSequence;
-    /// let (ids, mut sum) = (RowIdSequence::from_range(0..10_000), 0);
-    /// ids.for_each_block(0..ids.len(), |block| sum += block.iter().sum::<u64>());
-    /// assert_eq!(sum, 49_995_000);
-    /// ```
-    pub fn for_each_block(&self, positions: Range<u64>, mut block: impl FnMut(&[u64])) {
-        let mut ids = Vec::new();
-        for (at, within) in self.pieces(positions) {
-            let (mut start, Some(segment)) = (within.start, self.segments.get(at)) else { return };
-            while start < within.end {
-                let end = within.end.min(start.saturating_add(BLOCK - to_u64(ids.len())));
-                segment.append_to(start..end, &mut ids);
-                start = end;
-                if to_u64(ids.len()) >= BLOCK {
-                    block(&ids);
-                    ids.clear();
-                }
-            }
-        }
-        if !ids.is_empty() {
-            block(&ids);
-        }
-    }
-
     /// Appends the ids at the positions, clipped to what there is, to `out`.
     pub fn extend_into(&self, positions: Range<u64>, out: &mut Vec<u64>) {
         out.reserve(to_index(positions.end.min(self.len).saturating_sub(positions.start)));
@@ -255,12 +228,6 @@ impl RowIdSequence {
         Some((self.segments.get(to_index(at.into()))?, *self.starts.get(to_index(at.into()))?))
     }
 
-    /// Bytes it takes beyond those it was decoded from.
-    pub fn memory_bytes(&self) -> usize {
-        let segments = self.segments.iter().map(|s| size_of_val(s) + 8 + s.memory()).sum::<usize>();
-        segments + self.order.get().map_or(0, |order| order.by_min.len() * 12)
-    }
-
     /// The ids at these positions, clipped to what there is.
     #[must_use]
     pub fn slice(&self, positions: Range<u64>) -> Self {
@@ -346,11 +313,7 @@ impl RowIdSequence {
             choose_runs(&kept.as_slice(), |segment| common.push(segment));
             return common;
         }
-        let mut ids = Vec::new();
-        self.for_each_block(0..self.len, |block| {
-            ids.extend(block.iter().copied().filter(|&id| other.contains(RowId(id))));
-        });
-        common.append(Self::from_slice(&ids));
+        common.append(self.iter().filter(|id| other.contains(RowId(*id))).collect());
         common
     }
 }

@@ -115,9 +115,6 @@ proptest! {
             let first = values.iter().position(|&v| v == value).map(to_u64);
             prop_assert_eq!(sequence.position(RowId(value)), first);
         }
-        let mut blocks = Vec::new();
-        sequence.for_each_block(from..u64::MAX, |block| blocks.extend_from_slice(block));
-        prop_assert_eq!(&blocks, values.get(to_index(from)..).unwrap_or_default());
         prop_assert_eq!(sequence.ascends(), values.is_sorted_by(|a, b| a < b));
         prop_assert_eq!(sequence.get(sequence.len()), None);
         prop_assert_eq!(sequence.position(RowId(u64::MAX)), None);

@@ -171,9 +171,4 @@ impl VersionSequence {
         }
         masked
     }
-
-    /// Bytes it takes.
-    pub fn memory_bytes(&self) -> usize {
-        size_of_val(self.runs.as_slice())
-    }
 }

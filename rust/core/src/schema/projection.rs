@@ -156,6 +156,13 @@ pub fn unknown_field<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -
     Error::invalid_input(message)
 }
 
+impl Schema {
+    /// [`unknown_field`], of a name that no column has.
+    pub fn unknown_column(&self, name: &str) -> Error {
+        unknown_field(name, self.fields.iter().map(|field| field.name.as_str()))
+    }
+}
+
 /// The valid name that is most like the wrong one, if any is near.
 fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Operation, UpdateMode};
-use crate::manifest::{DataFile, Fragment, Manifest};
+use crate::manifest::{DataFile, Fragment, Manifest, fragment_ids_used_up};
 use crate::schema::{Field, Schema};
 use crate::{Error, FragmentId, Result};
 
@@ -27,7 +27,6 @@ impl Merge {
             Operation::Update(update)
                 if update.mode == UpdateMode::RewriteRows
                     && update.fields_modified.is_empty()
-                    && update.updated_offsets.is_empty()
                     && update.updated_offset_bitmaps.is_empty()
                     && update.compacted_sstables.is_empty() =>
             {
@@ -121,8 +120,7 @@ impl Merge {
         }
         let mut next = current.max_fragment_id.map_or(Some(0), |max| max.checked_add(1));
         for fragment in new {
-            let id =
-                next.ok_or_else(|| Error::unsupported("all 2^32 fragment ids of the table are used up"))?;
+            let id = next.ok_or_else(fragment_ids_used_up)?;
             next = id.checked_add(1);
             // The commit finds out when rows that moved were made, and changes all of these.
             fragments.push(Fragment { id: FragmentId(id), last_updated_at: None, ..fragment.edit() });

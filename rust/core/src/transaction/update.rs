@@ -27,8 +27,6 @@ pub struct Update {
     pub mode: UpdateMode,
     /// Keys that were inserted.
     pub inserted_rows: Option<KeyFilter>,
-    /// Changed offsets by fragment.
-    pub updated_offsets: BTreeMap<u64, Vec<u32>>,
     /// Changed offsets by fragment, as bitmaps.
     pub updated_offset_bitmaps: BTreeMap<u64, Bytes>,
 }

@@ -6,7 +6,7 @@ use prost::Message;
 use super::table::fragment_reuse_index_details::Content;
 use super::table::fragment_reuse_version::Group;
 use super::{decode_message, table};
-use crate::bitmaps::decode_treemap;
+use crate::bitmaps::{decode_treemap, encode_treemap};
 use crate::manifest::{AddressMoves, Fragment, FragmentReuse};
 use crate::{Error, FragmentId, Result};
 
@@ -34,13 +34,8 @@ impl FragmentReuse {
         }
         let mut groups = Vec::with_capacity(self.groups.len());
         for group in &self.groups {
-            let mut moved = Vec::with_capacity(group.moved.serialized_size());
-            group
-                .moved
-                .serialize_into(&mut moved)
-                .map_err(|e| Error::internal("moved addresses").with_source(e))?;
             groups.push(Group {
-                changed_row_addrs: moved.into(),
+                changed_row_addrs: encode_treemap(&group.moved).into(),
                 old_fragments: group.old_fragments.iter().map(digest).collect(),
                 new_fragments: group.new_fragments.iter().map(digest).collect(),
             });

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::table::transaction::rewrite as wire;
 use super::{decode_message, table, well_known};
+use crate::bitmaps::encode_bitmap;
 use crate::manifest::IndexMetadata;
 use crate::transaction::RewrittenIndex;
 use crate::{Error, FieldId, Result, Version};
@@ -66,18 +67,13 @@ impl IndexParts {
 
     /// The entry that says this.
     pub fn entry(self) -> Result<IndexMetadata> {
-        let mut bitmap = Vec::new();
-        if let Some(fragments) = self.fragments {
-            RoaringBitmap::from_iter(fragments)
-                .serialize_into(&mut bitmap)
-                .map_err(|e| Error::internal("fragment bitmap").with_source(e))?;
-        }
+        let bitmap = self.fragments.map(|fragments| encode_bitmap(&RoaringBitmap::from_iter(fragments)));
         let wire = table::IndexMetadata {
             uuid: Some(to_uuid(self.uuid)),
             fields: self.fields.iter().map(|id| id.0).collect(),
             name: self.name,
             dataset_version: self.dataset_version.0,
-            fragment_bitmap: bitmap.into(),
+            fragment_bitmap: bitmap.unwrap_or_default().into(),
             index_details: self.details.map(to_any),
             index_version: self.index_version,
             created_at: self.created_at,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::table::transaction::rewrite::RewrittenIndex as RewrittenWire;
 use super::{any, decode_message, table};
-use crate::bitmaps::decode_bitmap;
+use crate::bitmaps::{decode_bitmap, encode_bitmap};
 use crate::manifest::IndexMetadata;
 use crate::transaction::RewrittenIndex;
 use crate::{Error, FieldId, Result, Version, checksum};
@@ -60,11 +60,7 @@ impl IndexMetadata {
     /// The same entry with another set of covered fragments; what else it says is kept.
     pub fn with_fragments(&self, fragments: RoaringBitmap) -> Result<Self> {
         let mut wire: table::IndexMetadata = decode_message("index entry", self.encoded.clone())?;
-        let mut bitmap = Vec::with_capacity(fragments.serialized_size());
-        fragments
-            .serialize_into(&mut bitmap)
-            .map_err(|e| Error::internal("fragment bitmap").with_source(e))?;
-        wire.fragment_bitmap = bitmap.into();
+        wire.fragment_bitmap = encode_bitmap(&fragments).into();
         Ok(Self { fragments: Some(fragments), encoded: wire.encode_to_vec().into(), ..self.clone() })
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use prost::Message;
+use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::data_fragment::decode_fragment_id;
@@ -11,6 +12,7 @@ use super::manifest::{decode_base_path, encode_base_path};
 use super::table::transaction as wire;
 use super::table::transaction::Operation as Wire;
 use super::{decode_message, fields, key_filter, table};
+use crate::bitmaps::{decode_bitmap, encode_bitmap};
 use crate::manifest::{DataFile, Fragment, IndexMetadata};
 use crate::schema::Metadata;
 use crate::transaction::{
@@ -230,13 +232,26 @@ fn decode_update(op: wire::Update) -> Result<Update> {
             Err(_) => return Err(Error::corrupt(format!("update mode {} is not known", op.update_mode))),
         },
         inserted_rows: op.inserted_rows.map(key_filter::decode),
-        updated_offsets: op
-            .updated_fragment_offsets
-            .into_iter()
-            .map(|(id, list)| (id, list.values))
-            .collect(),
-        updated_offset_bitmaps: op.updated_fragment_offset_bitmaps,
+        updated_offset_bitmaps: offset_bitmaps(
+            op.updated_fragment_offsets,
+            op.updated_fragment_offset_bitmaps,
+        )?,
     })
+}
+
+/// Offsets by fragment, of which some are listed and others are bitmaps, as bitmaps.
+fn offset_bitmaps(
+    lists: BTreeMap<u64, wire::UInt32List>,
+    mut bitmaps: BTreeMap<u64, Bytes>,
+) -> Result<BTreeMap<u64, Bytes>> {
+    for (id, list) in lists {
+        let mut offsets = RoaringBitmap::from_iter(list.values);
+        if let Some(bytes) = bitmaps.get(&id) {
+            offsets |= decode_bitmap(bytes)?;
+        }
+        bitmaps.insert(id, encode_bitmap(&offsets).into());
+    }
+    Ok(bitmaps)
 }
 
 fn encode_update(op: &Update) -> wire::Update {
@@ -253,11 +268,7 @@ fn encode_update(op: &Update) -> wire::Update {
             UpdateMode::RewriteColumns => wire::update::UpdateMode::RewriteColumns.into(),
         },
         inserted_rows: op.inserted_rows.as_ref().map(key_filter::encode),
-        updated_fragment_offsets: op
-            .updated_offsets
-            .iter()
-            .map(|(id, values)| (*id, wire::UInt32List { values: values.clone() }))
-            .collect(),
+        updated_fragment_offsets: BTreeMap::new(),
         updated_fragment_offset_bitmaps: op.updated_offset_bitmaps.clone(),
     }
 }
@@ -333,5 +344,24 @@ fn encode_replacement(replacement: &Replacement) -> wire::data_replacement::Data
     wire::data_replacement::DataReplacementGroup {
         fragment_id: replacement.fragment.0.into(),
         new_file: Some(table::DataFile::from(&replacement.file)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listed_offsets_become_bitmaps() {
+        let list = wire::UInt32List { values: vec![2, 1] };
+        let bitmap = Bytes::from(encode_bitmap(&[9].into()));
+        let update = decode_update(wire::Update {
+            updated_fragment_offsets: BTreeMap::from([(4, list.clone()), (6, list)]),
+            updated_fragment_offset_bitmaps: BTreeMap::from([(4, bitmap.clone()), (5, bitmap)]),
+            ..wire::Update::default()
+        });
+        let offsets = update.unwrap().updated_offset_bitmaps;
+        let found: Vec<_> = offsets.iter().map(|(id, bytes)| (*id, decode_bitmap(bytes).unwrap())).collect();
+        assert_eq!(found, [(4, [1, 2, 9].into()), (5, [9].into()), (6, [1, 2].into())]);
     }
 }

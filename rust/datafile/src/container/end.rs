@@ -71,11 +71,6 @@ impl End {
         EndSource::new(Arc::clone(source), self.start, self.bytes.clone())
     }
 
-    /// Where it begins, and its bytes.
-    pub(crate) fn into_parts(self) -> (u64, Bytes) {
-        (self.start, self.bytes)
-    }
-
     /// Makes sure that all bytes from `start` on are loaded.
     pub(crate) fn extend(&mut self, source: &dyn ByteSource, start: u64) -> Result<()> {
         if start < self.start {

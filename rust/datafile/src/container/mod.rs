@@ -23,4 +23,4 @@ pub use column_map::{ColumnMap, fields_with_column, is_packed};
 pub(crate) use end::End;
 pub use end::TAIL;
 pub use metadata::FileMetadata;
-pub(crate) use page_rows::{PageRows, rows_by_page};
+pub(crate) use page_rows::{PageRows, rows_by_page, starts};

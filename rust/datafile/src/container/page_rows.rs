@@ -1,6 +1,7 @@
 //! Rows of a column by page.
 
 use pennon_core::rows::RowRanges;
+use pennon_core::{Error, Result};
 
 /// Rows of one page, relative to it.
 #[derive(Debug)]
@@ -9,6 +10,18 @@ pub(crate) struct PageRows {
     pub page: usize,
     /// The rows.
     pub rows: RowRanges,
+}
+
+/// What is before each page, and in all of them. Errors: `Corrupt` for more than can be counted.
+pub(crate) fn starts(counts: impl Iterator<Item = u64>) -> Result<Vec<u64>> {
+    let mut starts = vec![0_u64];
+    let mut total = 0_u64;
+    for count in counts {
+        let more = || Error::corrupt("pages have more rows than can be counted");
+        total = total.checked_add(count).ok_or_else(more)?;
+        starts.push(total);
+    }
+    Ok(starts)
 }
 
 /// The rows by page. `starts` are the first row of each page and the number of rows.

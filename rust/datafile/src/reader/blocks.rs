@@ -15,13 +15,11 @@ use crate::container::checksums::Checksums;
 use crate::container::{ColumnMap, End};
 use crate::source::{ByteSource, VerifyReads};
 
-/// A source that checks what is read. The lookup buffers are checked now, if they were read, and what else was read stays
-/// in memory if it is `held`.
+/// A source that checks what is read. The lookup buffers are checked now, if they were read.
 pub(super) fn checked(
-    source: &Arc<dyn ByteSource>,
+    source: Arc<dyn ByteSource>,
     checksums: &Checksums,
     end: &End,
-    held: bool,
 ) -> Result<Arc<dyn ByteSource>> {
     let table = match end.slice(&checksums.table_range()) {
         Ok(table) => Bytes::copy_from_slice(table),
@@ -32,10 +30,6 @@ pub(super) fn checked(
     {
         return Err(Error::corrupt(damaged.to_string()));
     }
-    let source = match held {
-        true => Arc::new(end.held_over(source)) as Arc<dyn ByteSource>,
-        false => Arc::clone(source),
-    };
     Ok(Arc::new(CheckedSource::new(source, checksums.clone(), table)))
 }
 

@@ -16,7 +16,7 @@ mod tests;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
@@ -28,7 +28,7 @@ use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
 
 use crate::array_encoding::decode as array_encoding;
-use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page};
+use crate::container::{ColumnMap, FileMetadata, PageRows, rows_by_page, starts};
 use crate::layout::{self, NullRead, Prepared};
 use crate::legacy;
 use crate::repdef::assemble::PathLayer;
@@ -70,8 +70,6 @@ pub struct FileReader {
     statistics: Statistics,
     /// Where lookup buffers begin that were read with the metadata, and their bytes.
     lookups: Option<(u64, Bytes)>,
-    /// What was read with the metadata, for the reads that follow.
-    ahead: Option<Mutex<Option<(u64, Bytes)>>>,
     memory: AtomicUsize,
 }
 
@@ -133,9 +131,13 @@ impl FileReader {
             None => source,
         };
         let checked = metadata.checksums.as_ref().filter(|_| verify_reads == VerifyReads::Pages);
+        let source = match bytes > 0 && kept.is_none() {
+            true => Arc::new(end.held_over(&unchecked)),
+            false => Arc::clone(&unchecked),
+        };
         let source = match checked {
-            Some(checksums) => blocks::checked(&unchecked, checksums, &end, bytes > 0 && kept.is_none()),
-            None => Ok(Arc::clone(&unchecked)),
+            Some(checksums) => blocks::checked(source, checksums, &end),
+            None => Ok(source),
         };
         let source = source.map_err(|e| e.in_data_file(unchecked.name()))?;
         let columns = metadata.columns.iter().map(ColumnState::new).collect::<Result<Vec<_>>>();
@@ -155,9 +157,7 @@ impl FileReader {
         let held = held + metadata.legacy.as_ref().map_or(0, |pages| pages.memory_size());
         let memory = AtomicUsize::new(held + pages * 512 + metadata.columns.len() * 128 + 1024);
         let statistics = Statistics::new(metadata.columns.len(), in_tail);
-        let ahead =
-            (bytes > 0 && kept.is_none() && checked.is_none()).then(|| Mutex::new(Some(end.into_parts())));
-        Ok(Self { source, metadata, unchecked, columns, arrays, statistics, lookups, ahead, memory })
+        Ok(Self { source, metadata, unchecked, columns, arrays, statistics, lookups, memory })
     }
 
     /// The metadata of the file.
@@ -194,48 +194,8 @@ impl FileReader {
     /// Errors: `InvalidInput` for rows beyond the last one, for fields without column, and
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
     pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
-        let Some(part) = self.part_ahead() else {
-            return self.read_from(self.source.as_ref(), fields, columns, rows);
-        };
-        self.read_from(&HeldSource::new(self.source.as_ref(), part), fields, columns, rows)
-    }
-
-    /// The bytes of a global buffer; 0 is the schema. Errors: `Corrupt`, naming the file, if there is no such buffer.
-    pub fn global_buffer(&self, index: u32) -> Result<Bytes> {
-        let buffers = &self.metadata.global_buffers;
-        let range = usize::try_from(index).ok().and_then(|index| buffers.get(index)).cloned();
-        let range = range.ok_or_else(|| {
-            let count = buffers.len();
-            self.within(Error::corrupt(format!("there is no global buffer {index}, the file has {count}")))
-        })?;
-        let read = match self.part_ahead() {
-            Some(part) => HeldSource::new(self.source.as_ref(), part).read(&[range])?,
-            None => self.source.read(&[range])?,
-        };
-        Ok(read.into_iter().next().unwrap_or_default())
-    }
-
-    fn part_ahead(&self) -> Option<(u64, Bytes)> {
-        let ahead = self.ahead.as_ref()?;
-        ahead.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Lets go of what was read [`Ahead::Held`], and of what the source has in memory.
-    pub fn forget_ahead(&self) {
-        self.source.forget();
-        if let Some(ahead) = &self.ahead {
-            *ahead.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
-    }
-
-    fn read_from(
-        &self,
-        source: &dyn ByteSource,
-        fields: &[Field],
-        columns: &ColumnMap,
-        rows: &RowRanges,
-    ) -> Result<Vec<ArrayRef>> {
         self.check_rows(rows)?;
+        let source = self.source.as_ref();
         if let Some(pages) = &self.metadata.legacy {
             return legacy::read(source, &self.metadata, pages, fields, rows).map_err(|e| self.within(e));
         }
@@ -248,7 +208,7 @@ impl FileReader {
             leaves.push(self.leaves_of(field, columns)?);
         }
         let Some(dense) = Dense::around(rows) else {
-            return self.read_fields(source, fields, leaves, rows, Wanted::Values);
+            return self.read_fields(fields, leaves, rows, Wanted::Values);
         };
         // Every field by its cheaper method, all fields of a method in one read.
         let narrow: Vec<bool> = leaves.iter().map(|l| self.row_bytes(l) <= dense::MAX_ROW_BYTES).collect();
@@ -260,10 +220,9 @@ impl FileReader {
             part_leaves.push(leaves);
         }
         let [(wide_fields, wide_leaves), (narrow_fields, narrow_leaves)] = parts;
-        let mut wide_arrays =
-            self.read_fields(source, &wide_fields, wide_leaves, rows, Wanted::Values)?.into_iter();
+        let mut wide_arrays = self.read_fields(&wide_fields, wide_leaves, rows, Wanted::Values)?.into_iter();
         let mut narrow_arrays =
-            self.read_fields(source, &narrow_fields, narrow_leaves, &dense.rows, Wanted::Values)?.into_iter();
+            self.read_fields(&narrow_fields, narrow_leaves, &dense.rows, Wanted::Values)?.into_iter();
         let next = |narrow: bool| match narrow {
             true => narrow_arrays.next().map(|array| dense.keep(&array)),
             false => wide_arrays.next().map(Ok),
@@ -275,6 +234,22 @@ impl FileReader {
             .collect()
     }
 
+    /// The bytes of a global buffer; 0 is the schema. Errors: `Corrupt`, naming the file, if there is no such buffer.
+    pub fn global_buffer(&self, index: u32) -> Result<Bytes> {
+        let buffers = &self.metadata.global_buffers;
+        let range = usize::try_from(index).ok().and_then(|index| buffers.get(index)).cloned();
+        let range = range.ok_or_else(|| {
+            let count = buffers.len();
+            self.within(Error::corrupt(format!("there is no global buffer {index}, the file has {count}")))
+        })?;
+        Ok(self.source.read(&[range])?.into_iter().next().unwrap_or_default())
+    }
+
+    /// Lets go of what was read [`Ahead::Held`], and of what the source has in memory.
+    pub fn forget_ahead(&self) {
+        self.source.forget();
+    }
+
     /// As [`Self::read`] of one field, for callers that ask which rows are null: values may be others, or empty. Where
     /// the layout of pages tells, as that of large values does, the values are not read.
     pub fn read_nulls(&self, field: &Field, columns: &ColumnMap, rows: &RowRanges) -> Result<ArrayRef> {
@@ -283,13 +258,7 @@ impl FileReader {
             self.read(fields, columns, rows)?
         } else {
             self.check_rows(rows)?;
-            self.read_fields(
-                self.source.as_ref(),
-                fields,
-                vec![self.leaves_of(field, columns)?],
-                rows,
-                Wanted::Nulls,
-            )?
+            self.read_fields(fields, vec![self.leaves_of(field, columns)?], rows, Wanted::Nulls)?
         };
         arrays.pop().ok_or_else(|| Error::internal("a field was not read"))
     }
@@ -347,14 +316,13 @@ impl FileReader {
     /// Reads rows that were checked; the leaves are those of each field.
     fn read_fields(
         &self,
-        source: &dyn ByteSource,
         fields: &[Field],
         leaves: Vec<Vec<LeafColumn>>,
         rows: &RowRanges,
         wanted: Wanted,
     ) -> Result<Vec<ArrayRef>> {
         let leaves: Vec<LeafColumn> = leaves.into_iter().flatten().collect();
-        let read = self.read_leaves(source, &leaves, rows, wanted)?;
+        let read = self.read_leaves(&leaves, rows, wanted)?;
         let mut read = Leaves::new(leaves, read);
         fields
             .iter()
@@ -388,9 +356,8 @@ impl FileReader {
                 repeated: Vec::new(),
                 members: Vec::new(),
             };
-            self.read_leaves(self.source.as_ref(), std::slice::from_ref(&leaf), rows, Wanted::Values)?
-                .pop()
-                .map(|leaf| leaf.array)
+            let read = self.read_leaves(std::slice::from_ref(&leaf), rows, Wanted::Values)?;
+            read.into_iter().next().map(|leaf| leaf.array)
         };
         match array.as_ref().and_then(|a| a.as_any().downcast_ref::<UInt64Array>()) {
             Some(array) if array.null_count() == 0 => Ok(array.values().to_vec()),
@@ -424,11 +391,11 @@ impl FileReader {
 
     fn read_leaves(
         &self,
-        source: &dyn ByteSource,
         leaves: &[LeafColumn],
         rows: &RowRanges,
         wanted: Wanted,
     ) -> Result<Vec<column::LeafArray>> {
+        let source = self.source.as_ref();
         let total = self.check_rows(rows)?;
         let mut first = Fetch::default();
         let mut columns = Vec::with_capacity(leaves.len());
@@ -571,14 +538,7 @@ const MUCH: u64 = 4;
 
 impl ColumnState {
     fn new(column: &pennon_core::file::ColumnMetadata) -> Result<Self> {
-        let mut starts = vec![0u64];
-        let mut total = 0u64;
-        for page in &column.pages {
-            total = total
-                .checked_add(page.num_rows)
-                .ok_or_else(|| Error::corrupt("pages have more rows than can be counted"))?;
-            starts.push(total);
-        }
-        Ok(Self { starts, pages: column.pages.iter().map(|_| OnceLock::new()).collect() })
+        let pages = column.pages.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { starts: starts(column.pages.iter().map(|page| page.num_rows))?, pages })
     }
 }

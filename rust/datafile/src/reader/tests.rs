@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use arrow_array::types::Float32Type;
 use arrow_array::{FixedSizeListArray, Float64Array, RecordBatch};
@@ -305,6 +306,34 @@ fn nulls_among_large_values_are_found_without_them() {
             let right = in_memory * count;
             assert!((right / 2..right * 2).contains(&estimate), "{estimate} bytes, {right} are right");
         }
+    }
+}
+
+#[test]
+fn what_was_read_with_the_metadata_is_not_read_again() {
+    let mixed = |row: u64| row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let texts = (0..9000).map(|row| (row % 3 > 0).then(|| format!("{:x}{:x}", mixed(row), mixed(row + 9))));
+    let columns: [ArrayRef; 2] = [
+        Arc::new(texts.collect::<arrow_array::StringArray>()),
+        Arc::new((0..9000).map(mixed).collect::<UInt64Array>()),
+    ];
+    for column in columns {
+        let (source, _) = large_values(&column);
+        let held =
+            FileReader::open_ahead(Arc::clone(&source) as Arc<dyn ByteSource>, Ahead::Held(1 << 30)).unwrap();
+        let (fields, map) = (&held.metadata().schema.fields, held.column_map());
+        source.1.store(0, Ordering::Relaxed);
+        let rows = RowRanges::from([3..5000, 8999..9000]);
+        let read = held.read(fields, &map, &rows).unwrap();
+        let nulls = held.read_nulls(&fields[0], &map, &rows).unwrap();
+        assert_eq!((is_null(&nulls), same(&read[0], &slices(&column, &rows))), (is_null(&read[0]), true));
+        if column.null_count() == 0 {
+            assert_eq!(held.read_u64_column(0, &rows).unwrap().len(), 4998);
+        }
+        assert_eq!(source.1.load(Ordering::Relaxed), 0);
+        held.forget_ahead();
+        held.read(fields, &map, &rows).unwrap();
+        assert!(source.1.load(Ordering::Relaxed) > 0);
     }
 }
 

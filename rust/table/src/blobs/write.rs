@@ -135,7 +135,6 @@ pub(crate) struct BlobWriter {
     pack: Option<Pack>,
     /// Paths of complete files.
     files: Vec<String>,
-    keep: bool,
 }
 
 /// One blob as it was given.
@@ -160,7 +159,6 @@ impl BlobWriter {
             next_id: 1,
             pack: None,
             files: Vec::new(),
-            keep: false,
         }
     }
 
@@ -286,7 +284,7 @@ impl BlobWriter {
 
     /// The files stay.
     pub(crate) fn keep(mut self) {
-        self.keep = true;
+        self.files.clear();
     }
 
     fn take_id(&mut self) -> Result<u32> {
@@ -338,9 +336,7 @@ impl Drop for BlobWriter {
     fn drop(&mut self) {
         // A file in progress goes with its sink.
         self.pack = None;
-        if !self.keep {
-            self.store.discard(std::mem::take(&mut self.files));
-        }
+        self.store.discard(std::mem::take(&mut self.files));
     }
 }
 

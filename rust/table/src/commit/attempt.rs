@@ -32,8 +32,6 @@ const INLINE_LIMIT: usize = 64 * 1024;
 /// Manifest files from this size on are not made on the threads of the runtime: to hand smaller ones to another thread
 /// takes as long.
 const LARGE: u64 = 1 << 20;
-/// The end of the manifest file that a snapshot keeps.
-const KEPT_TAIL: usize = 64 * 1024;
 
 /// What an attempt builds on.
 pub(super) struct Basis<'a> {
@@ -317,7 +315,7 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
         locate::write_hint(store, manifest.version).await;
         locate::remember(store, at).await;
     }
-    let tail = file.slice(file.len().saturating_sub(KEPT_TAIL)..);
+    let tail = file.slice(file.len().saturating_sub(load::KEPT_TAIL)..);
     let tail = if tail.len() < file.len() { Bytes::copy_from_slice(&tail) } else { tail };
     let size = to_u64(file.len());
     let source = ManifestSource { path, scheme: at.scheme, size, tail, stamp };
@@ -336,9 +334,7 @@ pub(super) async fn remove_transaction_file(store: &Store, path: &str) {
 /// Removes files of a change that a version does not refer to, which an earlier call made of the same transaction.
 pub(super) async fn remove_repeated(files: &[StagedFile], earlier: &Snapshot) {
     if let Ok(Some(transaction)) = load::transaction(earlier).await {
-        for file in staged::unreferenced(files, &transaction.operation) {
-            file.remove().await;
-        }
+        staged::remove(staged::unreferenced(files, &transaction.operation)).await;
     }
 }
 

@@ -16,7 +16,7 @@ use crate::session::{CommitOptions, CreateOptions};
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate, resolve};
 use crate::versions::{TRANSACTIONS, VERSIONS, load};
-use crate::write::staged::{self, StagedChange, StagedFile};
+use crate::write::staged::{self, StagedChange};
 
 /// Versions that may have come since a change was checked, when it is published. Catching up with more takes so long
 /// that the next ones have come meanwhile, so that it looks again before it tries in vain.
@@ -325,22 +325,18 @@ impl Commit<'_> {
             None => {
                 // What arrives after it was removed would stay; whether it arrives does not matter any more.
                 let _ = self.change.uploads.arrive().await;
-                for file in &self.change.files {
-                    file.remove().await;
-                }
+                staged::remove(&self.change.files).await;
             }
             Some(snapshot) => {
                 // A version that an earlier call made of the same transaction may refer to other files.
                 if self.unanswered.is_some_and(|at| at.version == snapshot.version()) {
                     let operation = &self.change.transaction.operation;
-                    for file in staged::unreferenced(&self.change.files, operation) {
-                        file.remove().await;
-                    }
+                    staged::remove(staged::unreferenced(&self.change.files, operation)).await;
                 } else {
                     attempt::remove_repeated(&self.change.files, snapshot).await;
                 }
                 if is_planted(Fault::CommitRemovesFiles) {
-                    futures::future::join_all(self.change.files.iter().map(StagedFile::remove)).await;
+                    staged::remove(&self.change.files).await;
                 }
             }
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use pennon_core::{Error, Result};
 use tracing::warn;
 
+use super::attempt::{self, Basis, Prepared, Published};
 use super::outcome::CommitOutcome;
 use crate::runtime::{self, Fault, is_planted};
-use crate::session::Session;
+use crate::session::{CommitOptions, Session};
 use crate::store::{Durability, Store};
 use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
@@ -57,6 +58,28 @@ impl Unanswered<'_> {
             Err(error) if error.is_not_found() => Look::Nothing,
             Err(error) => Look::Failed(error),
         }
+    }
+
+    /// Publishes the version, once. The error `taken` is that of a version which is there already, and is not what an
+    /// earlier request of the same put wrote.
+    pub(super) async fn publish(
+        &self,
+        basis: &Basis<'_>,
+        prepared: Prepared,
+        options: &CommitOptions,
+        taken: Error,
+    ) -> CommitOutcome {
+        let transaction_file = prepared.transaction_file.clone();
+        let outcome = match attempt::publish(basis, prepared, options).await {
+            Published::Done(snapshot, release) => CommitOutcome::Committed(snapshot, release),
+            Published::Refused(error) => CommitOutcome::NotCommitted(error),
+            Published::Taken => self.conclude(taken).await,
+            Published::Failed(error) | Published::NotReleased(error) => self.conclude(error).await,
+        };
+        if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {
+            attempt::remove_transaction_file(self.store, &path).await;
+        }
+        outcome
     }
 
     /// Says how a commit ended that failed with `error`. Looks more than once before it says "unknown".

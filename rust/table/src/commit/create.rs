@@ -6,7 +6,7 @@ use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::{Error, Version};
 use tracing::{Instrument, info_span};
 
-use super::attempt::{self, Basis, Published};
+use super::attempt::{self, Basis};
 use super::conclude::{Look, Unanswered};
 use super::outcome::CommitOutcome;
 use crate::session::{CommitOptions, CreateOptions, Session};
@@ -82,15 +82,5 @@ async fn publish(
         Ok(prepared) => prepared,
         Err(error) => return CommitOutcome::NotCommitted(error),
     };
-    let transaction_file = prepared.transaction_file.clone();
-    let outcome = match attempt::publish(basis, prepared, options).await {
-        Published::Done(snapshot, release) => CommitOutcome::Committed(snapshot, release),
-        Published::Refused(error) => CommitOutcome::NotCommitted(error),
-        Published::Taken => put.conclude(already_exists(store)).await,
-        Published::Failed(error) | Published::NotReleased(error) => put.conclude(error).await,
-    };
-    if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {
-        attempt::remove_transaction_file(store, &path).await;
-    }
-    outcome
+    put.publish(basis, prepared, options, already_exists(store)).await
 }

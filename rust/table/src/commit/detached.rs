@@ -6,7 +6,7 @@ use pennon_core::manifest::naming::NamingScheme;
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, Result, Version};
 
-use super::attempt::{self, Basis, Published};
+use super::attempt::{self, Basis};
 use super::conclude::Unanswered;
 use super::outcome::CommitOutcome;
 use crate::runtime;
@@ -64,16 +64,7 @@ async fn attempt(
     let prepared = attempt::prepare(&basis, at, &change, None, options.durability).await?;
     let (uuid, durability) = (change.transaction.uuid.as_str(), options.durability);
     let put = Unanswered { store: &store, session: &session, at, uuid, durability };
-    let transaction_file = prepared.transaction_file.clone();
-    let outcome = match attempt::publish(&basis, prepared, options).await {
-        Published::Done(snapshot, release) => CommitOutcome::Committed(snapshot, release),
-        Published::Refused(error) => CommitOutcome::NotCommitted(error),
-        // Two equal random numbers are as likely as nothing: it is the second put of a client that sent it again.
-        Published::Taken => put.conclude(Error::conflict(format!("version {} is taken", at.version))).await,
-        Published::Failed(error) | Published::NotReleased(error) => put.conclude(error).await,
-    };
-    if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {
-        attempt::remove_transaction_file(&store, &path).await;
-    }
-    Ok(outcome)
+    // Two equal random numbers are as likely as nothing: it is the second put of a client that sent it again.
+    let taken = Error::conflict(format!("version {} is taken", at.version));
+    Ok(put.publish(&basis, prepared, options, taken).await)
 }

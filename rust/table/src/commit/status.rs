@@ -29,31 +29,32 @@ pub(crate) async fn find_repeated(
     let (store, session) = (&newest.store, newest.session());
     let mut versions = locate::list(store).await?;
     versions.retain(|at| at.version > first && at.version <= newest.version());
-    match made_by(store, session, &versions, &mine.uuid).await? {
-        Some(at) => load::load(store, session, at).await.map(Some),
+    match made_by(store, session, &versions, &mine.uuid).await?.into_iter().find(|(_, is_mine)| *is_mine) {
+        Some((at, _)) => load::load(store, session, at).await.map(Some),
         None => Ok(None),
     }
 }
 
-/// The first of some versions that a transaction made.
+/// Whether a transaction made each of some versions, without those that were cleaned up since they were listed.
 async fn made_by(
     store: &Arc<Store>,
     session: &Arc<Session>,
     versions: &[Located],
     uuid: &str,
-) -> Result<Option<Located>> {
+) -> Result<Vec<(Located, bool)>> {
     let looks = versions.iter().map(|&at| {
         let look = async move {
             match load::transaction_uuid(store, session, at).await {
-                Ok(found) => Ok(found.is_some_and(|found| found == uuid).then_some(at)),
-                // Cleaned up since it was listed, or never written to its end.
-                Err(error) if error.is_not_found() || load::is_torn(store, at).await => Ok(None),
+                Ok(found) => Ok(Some((at, found.is_some_and(|found| found == uuid)))),
+                Err(error) if error.is_not_found() => Ok(None),
+                // Never written to its end: its commit has failed.
+                Err(_) if load::is_torn(store, at).await => Ok(Some((at, false))),
                 Err(error) => Err(error),
             }
         };
         look.boxed()
     });
-    Ok(gather(looks.collect()).await?.into_iter().flatten().next())
+    Ok(gather(looks.collect()).await?.into_iter().flatten().collect())
 }
 
 /// Whether a transaction was committed to the table that a version is of.
@@ -62,11 +63,12 @@ pub(crate) async fn status(newest: &Arc<Snapshot>, uuid: &str) -> Result<CommitS
     let read = read_version(newest, uuid).await?.unwrap_or(Version(0));
     let mut versions = locate::list(store).await?;
     versions.retain(|at| at.version > read);
-    if let Some(at) = made_by(store, session, &versions, uuid).await? {
+    let looked = made_by(store, session, &versions, uuid).await?;
+    if let Some((at, _)) = looked.iter().find(|(_, is_mine)| *is_mine) {
         return Ok(CommitStatus::Committed(at.version));
     }
     let expected = (read.0.saturating_add(1)..=newest.version().0).map(Version);
-    let has_all = expected.eq(versions.iter().map(|at| at.version).filter(|&at| at <= newest.version()));
+    let has_all = expected.eq(looked.iter().map(|(at, _)| at.version).filter(|&at| at <= newest.version()));
     Ok(if has_all { CommitStatus::NotCommitted } else { CommitStatus::Unknown })
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,6 +15,7 @@ use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 use pennon_datafile::{ByteSource, ColumnMap, FileMetadata, FileReader};
 
+use crate::batches::batch_with_rows;
 use crate::runtime::processors;
 use crate::scan::BatchStream;
 use crate::store::{StorageOptions, Store};
@@ -226,8 +227,7 @@ impl DataFileReader {
         let count = rows.count();
         let count =
             usize::try_from(count).map_err(|_| Error::invalid_input(format!("{count} rows at once")))?;
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let all = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+        let all = batch_with_rows(Arc::clone(&self.schema), arrays, count)
             .map_err(|e| Error::corrupt(format!("data file {}: {e}", self.source.name())))?;
         let starts = (0..count).step_by(batch_size);
         Ok(starts.map(|start| all.slice(start, batch_size.min(count - start))).collect())

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use pennon_core::manifest::{AddressMoves, IndexMetadata};
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, ErrorKind, FieldId, FragmentId, Result, RowAddress};
-use pennon_index::{
-    Answer, IdDomain, IndexKind, PageCache, PageRun, Precision, RowSet, ScalarIndex, ValueTest,
-};
+use pennon_index::{Answer, IndexKind, PageCache, PageRun, Precision, RowSet, ScalarIndex, ValueTest};
 use roaring::RoaringBitmap;
 use tracing::debug;
 use uuid::Uuid;
@@ -47,6 +45,13 @@ pub(crate) struct Segment {
     moves: Option<Arc<AddressMoves>>,
 }
 
+/// Kind and file version of an entry.
+pub(crate) fn kind_of(parts: &IndexParts) -> (IndexKind, i32) {
+    let names: Vec<&str> = parts.files.iter().map(|(name, _)| name.as_str()).collect();
+    let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
+    (kind, parts.index_version.unwrap_or(0))
+}
+
 /// The segments of a version that can be read and cover some of it. May block on the store.
 ///
 /// Entries of unknown kinds and newer versions, and system entries, are left out: what they cover is scanned. Errors:
@@ -59,9 +64,7 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
     for entry in entries.iter().filter(|entry| !entry.is_system()) {
         let parts = IndexParts::of(entry)?;
         let ([field], Some(fragments)) = (entry.fields.as_slice(), &entry.fragments) else { continue };
-        let names: Vec<&str> = parts.files.iter().map(|(name, _)| name.as_str()).collect();
-        let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
-        let version = parts.index_version.unwrap_or(0);
+        let (kind, version) = kind_of(&parts);
         if !kind.reads(version) {
             match newer(entry, kind, version) {
                 Some(error) => pass_over(snapshot, &entry.name, entry.uuid, &error),
@@ -74,7 +77,7 @@ pub(crate) fn segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result
             continue;
         }
         let (key, files_kind) = key.map_or((None, kind), |(key, of_files)| (Some(key), of_files));
-        let by_address = kind.domain(version) == IdDomain::Addresses || !manifest.has_stable_row_ids();
+        let by_address = kind.has_addresses(version, manifest.has_stable_row_ids());
         let moves = moves.as_ref().filter(|_| by_address).map(Arc::clone);
         let covered =
             moves.as_ref().map_or_else(|| fragments.clone(), |moves| moves.covered(fragments)) & &live;
@@ -114,7 +117,7 @@ impl Segment {
 
     /// Whether its numbers are row addresses in a version.
     pub(crate) fn has_addresses(&self, snapshot: &Snapshot) -> bool {
-        !snapshot.manifest.has_stable_row_ids() || self.kind.domain(self.version) == IdDomain::Addresses
+        self.kind.has_addresses(self.version, snapshot.manifest.has_stable_row_ids())
     }
 
     /// The rows for which tests hold, all of them. Blocks on the store. Errors: those of [`ScalarIndex::search`].

@@ -301,7 +301,8 @@ impl Work {
             },
             _ => return None,
         };
-        let is_address = key == "_rowaddr" || (key == "_rowid" && !dataset.manifest().has_stable_row_ids());
+        let is_address =
+            key == scan::ROW_ADDRESS || (key == scan::ROW_ID && !dataset.manifest().has_stable_row_ids());
         is_address.then_some(key)
     }
 

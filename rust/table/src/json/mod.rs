@@ -22,13 +22,14 @@ mod text;
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use pennon_core::{Error, Result};
 
 use self::columns::Form;
 pub(crate) use self::columns::has_json;
 pub(crate) use self::functions::functions;
+use crate::batches::batch_with_rows;
 
 type Reader = Box<dyn RecordBatchReader + Send>;
 
@@ -115,8 +116,7 @@ fn converted_batch(batch: &RecordBatch, schema: SchemaRef, form: Form, before: u
         columns::converted(field, array, form).map_err(|e| e.named(field.name(), before))
     };
     let columns = fields.map(column).collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(schema, columns, &options)
+    batch_with_rows(schema, columns, batch.num_rows())
         .map_err(|e| Error::invalid_input(format!("A batch of the data is not valid: {e}")))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use futures::TryStreamExt;
@@ -13,6 +13,7 @@ use pennon_core::schema::{Alteration, Altered, Evolved, Field, LogicalType, Sche
 use pennon_core::{Error, FieldId, Result};
 use tracing::instrument;
 
+use crate::batches::batch_with_rows;
 use crate::dataset::Dataset;
 use crate::json;
 use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
@@ -117,8 +118,7 @@ impl Casting {
     fn cast(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let pairs = self.columns.iter().zip(batch.columns());
         let columns = pairs.map(|((old, new), array)| self.value(array, old, new)).collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+        batch_with_rows(Arc::clone(&self.schema), columns, batch.num_rows())
             .map_err(|e| Error::invalid_input(format!("The values do not fit the new types: {e}")))
     }
 

@@ -23,13 +23,10 @@ use crate::commit::{self, CommitOutcome, clone};
 use crate::dataset::Dataset;
 use crate::refs;
 use crate::session::CommitOptions;
-use crate::store::{Durability, StorageOptions, Store};
+use crate::store::{Durability, StorageOptions, Store, copy};
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{VersionRef, locate};
 use crate::write::staged;
-
-/// What is copied of a file at a time, in bytes.
-const CHUNK: u64 = 8 << 20;
 
 impl Dataset {
     /// Makes a branch from a version (by default this one) and gives a handle on it.
@@ -204,25 +201,9 @@ async fn copy_files(source: &Snapshot, target: &Arc<Store>, durability: Durabili
     }
     let copies = copies.into_iter().map(|(store, path, to)| {
         let target = Arc::clone(target);
+        // Over what a clone that was given up may have left behind.
         let copy = move || copy(&store, &path, &target, &to, durability).in_file(|| store.full_path(&path));
         crate::runtime::blocking(copy).boxed()
     });
     crate::runtime::gather(copies.collect()).await.map(drop)
-}
-
-fn copy(from: &Store, path: &str, target: &Store, to: &str, durability: Durability) -> Result<()> {
-    let source = from.source(path, None);
-    let size = source.size()?;
-    // A clone that was given up may have left the file behind.
-    let mut sink = target.replacing_sink(to, durability)?;
-    let mut at = 0;
-    while at < size {
-        let end = size.min(at.saturating_add(CHUNK));
-        for part in source.read(std::slice::from_ref(&(at..end)))? {
-            sink.write_all(&part)
-                .map_err(|e| Error::store(format!("{}: {e}", target.full_path(to))).with_source(e))?;
-        }
-        at = end;
-    }
-    sink.finish(durability)
 }

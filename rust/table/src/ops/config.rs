@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pennon_core::Result;
-use pennon_core::schema::{Metadata, unknown_field};
+use pennon_core::schema::Metadata;
 use pennon_core::transaction::{MapUpdate, Operation, UpdateConfig};
 use tracing::instrument;
 
@@ -42,9 +42,8 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_field_metadata(&mut self, updates: BTreeMap<String, MapUpdate>) -> Result<()> {
         let schema = Arc::clone(self.schema());
-        let valid = || schema.fields.iter().map(|field| field.name.as_str());
         let by_id = updates.into_iter().map(|(path, update)| {
-            let field = schema.field_by_path(&path).ok_or_else(|| unknown_field(&path, valid()))?;
+            let field = schema.field_by_path(&path).ok_or_else(|| schema.unknown_column(&path))?;
             Ok((field.id, update))
         });
         let field_metadata = by_id.collect::<Result<_>>()?;

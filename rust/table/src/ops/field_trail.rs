@@ -210,9 +210,9 @@ impl VersionStep {
 
     /// `None` for a version that was cleaned up meanwhile.
     async fn read(table: &Snapshot, at: Located) -> Result<Option<Self>> {
-        match load::load(&table.store, table.session(), at).await {
-            Err(error) if error.is_not_found() => Ok(None),
-            found => Self::of(&*found?).await.map(Some),
+        match load::listed(&table.store, table.session(), at).await? {
+            Some(found) => Self::of(&found).await.map(Some),
+            None => Ok(None),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{RecordBatch, new_null_array};
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::schema::{Field, Metadata, Schema};
 use pennon_core::{Error, FieldId, FragmentId, Result, RowAddress, RowId, Version};
@@ -10,6 +10,7 @@ use tracing::instrument;
 
 use super::field_trail::FieldTrail;
 use super::{ConflictRetries, RESTORED_ROWS};
+use crate::batches::batch_with_rows;
 use crate::dataset::Dataset;
 use crate::scan;
 use crate::versions::VersionRef;
@@ -120,8 +121,7 @@ impl Dataset {
                 }
             };
             let arrays = sources.iter().zip(schema.fields()).map(column).collect::<Result<_>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(count));
-            RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options).map_err(|e| {
+            batch_with_rows(Arc::clone(&schema), arrays, count).map_err(|e| {
                 Error::invalid_input(format!("rows of an older version do not fit the table: {e}"))
             })
         };

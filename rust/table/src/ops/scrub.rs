@@ -85,8 +85,8 @@ impl Scrub {
         if let Some(fragment) = file.fragment.filter(|_| !found.has_checksums) {
             let of_file = Some(file.store.full_path(&file.path));
             // All files of the fragment are read.
-            let all = self.dataset.manifest().fragments.decode_all().find(|found| found.id == fragment);
-            let sizes = all.iter().flat_map(|fragment| &fragment.files).filter_map(|file| file.size);
+            let all = self.dataset.manifest().require_fragment(fragment)?;
+            let sizes = all.files.iter().filter_map(|file| file.size);
             read = read.saturating_add(sizes.sum());
             let findings = self.dataset.verify_data(&[fragment]).await?;
             found.findings.extend(findings.into_iter().filter(|finding| finding.path == of_file));

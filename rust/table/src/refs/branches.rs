@@ -12,12 +12,12 @@ use futures::FutureExt;
 use pennon_core::error::ResultExt;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, ErrorKind, Result, Version};
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::clones::{KnownClone, known_clones};
-use super::{MAIN, RefOrder, Tags, check_ascii, check_name, from_json, main_store, to_json};
+use super::{MAIN, RefOrder, Tags, check_ascii, check_name, from_json, main_store, name_of, to_json};
 use crate::runtime::{utc_now, uuid};
 use crate::session::Session;
 use crate::store::{Durability, Store};
@@ -325,7 +325,8 @@ pub(crate) async fn forget_branches(main: &Store) -> Result<()> {
         return Ok(());
     }
     let (named, files) = futures::try_join!(main.list(BRANCHES), main.list_below("tree"))?;
-    let named = named.iter().filter_map(|file| branch_of(file)).collect::<BTreeSet<_>>();
+    let named = named.iter().filter_map(|file| file.strip_suffix(".json")).map(name_of);
+    let named = named.collect::<BTreeSet<_>>();
     // A segment of a name may be that of a folder: each reading of a path is tried.
     let with_files = files.iter().filter_map(|file| file.path.strip_prefix("tree/")).flat_map(|path| {
         path.match_indices('/').filter_map(move |(at, _)| {
@@ -363,19 +364,11 @@ async fn delete_branch_files(main: &Store, branch: &str) -> Result<usize> {
 }
 
 async fn list(main: &Store) -> Result<BTreeMap<String, Branch>> {
-    let names = main.list(BRANCHES).await?;
-    let reads = names.iter().filter_map(|name| branch_of(name)).map(|name| {
-        let read = async move {
-            match read(main, &name).await {
-                Ok(branch) => Ok(Some((name, branch))),
-                // Removed since it was listed, or not a branch's name.
-                Err(error) if error.is_not_found() => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        read.boxed()
-    });
-    Ok(crate::runtime::gather(reads.collect()).await?.into_iter().flatten().collect())
+    let read = |file: String| async move {
+        let name = name_of(&file);
+        read(main, &name).await.map(|branch| (name, branch))
+    };
+    Ok(super::list(main, BRANCHES, read).await?.into_iter().collect())
 }
 
 async fn read(main: &Store, name: &str) -> Result<Branch> {
@@ -400,11 +393,6 @@ async fn read(main: &Store, name: &str) -> Result<Branch> {
 /// Whether the file of a branch is the one that was written for this claim.
 async fn is_claim(main: &Store, name: &str, claimed: &Branch) -> bool {
     read(main, name).await.is_ok_and(|found| found.identifier == claimed.identifier)
-}
-
-/// The name of the branch that a file in the folder of branches is of.
-fn branch_of(file: &str) -> Option<String> {
-    Some(percent_decode_str(file.strip_suffix(".json")?).decode_utf8_lossy().into_owned())
 }
 
 fn path(name: &str) -> String {

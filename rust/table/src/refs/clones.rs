@@ -3,7 +3,6 @@
 //! The format has no such thing: a clone names its source, but the source does not list its clones. Without these files
 //! cleanup of the source would take away what its clones refer to. The reference does not read them.
 
-use futures::FutureExt;
 use pennon_core::error::ResultExt;
 use pennon_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -35,22 +34,18 @@ pub(crate) struct KnownClone {
 
 /// The clones that were noted down.
 pub(crate) async fn known_clones(store: &Store) -> Result<Vec<KnownClone>> {
-    let names = store.list(CLONES).await?;
-    let reads = names.iter().filter(|name| name.ends_with(".json")).map(|name| {
-        let read = async move {
-            let path = format!("{CLONES}/{name}");
-            let bytes = store.get(&path).await?;
-            let file = super::from_json("the record of a clone", &bytes).and_then(|file: CloneFile| {
-                // An address that nothing can open.
-                Store::open(&file.path, store.options())
-                    .map_err(|e| Error::corrupt(format!("the clone {:?}: {e}", file.path)).with_source(e))?;
-                Ok(file)
-            });
-            let record = store.full_path(&path);
-            let file = file.in_file(|| &record)?;
-            Ok(KnownClone { address: file.path, record })
-        };
-        read.boxed()
-    });
-    runtime::gather(reads.collect()).await
+    let read = |file: String| async move {
+        let path = format!("{CLONES}/{file}.json");
+        let bytes = store.get(&path).await?;
+        let file = super::from_json("the record of a clone", &bytes).and_then(|file: CloneFile| {
+            // An address that nothing can open.
+            Store::open(&file.path, store.options())
+                .map_err(|e| Error::corrupt(format!("the clone {:?}: {e}", file.path)).with_source(e))?;
+            Ok(file)
+        });
+        let record = store.full_path(&path);
+        let file = file.in_file(|| &record)?;
+        Ok(KnownClone { address: file.path, record })
+    };
+    super::list(store, CLONES, read).await
 }

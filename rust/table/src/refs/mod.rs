@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
+use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::{Error, ErrorKind, Result, Version, checksum};
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,7 @@ pub(crate) use self::branches::{
 pub(crate) use self::clones::{KnownClone, known_clones, remember_clone};
 pub use self::tags::{Tag, Tags};
 use crate::commit::probe;
+use crate::runtime::gather;
 use crate::session::Session;
 use crate::store::{Durability, Store};
 use crate::versions::VersionRef;
@@ -189,13 +192,41 @@ fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
     Ok(Some(Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() }))
 }
 
-/// The file of a reference, with a checksum.
 /// The error of a version of a branch, or of main, that is not there.
 pub(crate) fn missing_version(branch: Option<&str>, version: Version) -> Error {
     let branch = branch.unwrap_or(MAIN);
     Error::not_found(format!("Version not found error: version {branch}:{version} does not exist"))
 }
 
+/// What the files of a folder of references say, read by their names without `.json`. Those that were removed since they
+/// were listed are left out.
+async fn list<T: Send, F: Future<Output = Result<T>> + Send>(
+    store: &Store,
+    folder: &str,
+    read: impl Fn(String) -> F,
+) -> Result<Vec<T>> {
+    let files = store.list(folder).await?;
+    let reads = files.iter().filter_map(|file| file.strip_suffix(".json")).map(|file| {
+        let reading = read(file.to_owned());
+        let read = async move {
+            match reading.await {
+                Ok(found) => Ok(Some(found)),
+                // Removed meanwhile, or not the name of a reference.
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        read.boxed()
+    });
+    Ok(gather(reads.collect()).await?.into_iter().flatten().collect())
+}
+
+/// The name of the reference that a file is of, given without `.json`.
+fn name_of(file: &str) -> String {
+    percent_decode_str(file).decode_utf8_lossy().into_owned()
+}
+
+/// The file of a reference, with a checksum.
 fn to_json<T: Serialize>(file: &T) -> Result<Bytes> {
     let text = serde_json::to_string_pretty(file)
         .map_err(|e| Error::internal("a reference does not become JSON").with_source(e))?;

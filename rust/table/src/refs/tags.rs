@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use futures::FutureExt;
 use pennon_core::manifest::Timestamp;
 use pennon_core::schema::Metadata;
 use pennon_core::{Error, Result, Version};
-use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DateTimeText, RefLocation, RefOrder, check_ascii, check_name, from_json, main_store, timestamp, to_json,
+    DateTimeText, RefLocation, RefOrder, check_ascii, check_name, from_json, main_store, name_of, timestamp,
+    to_json,
 };
 use crate::runtime::utc_now;
 use crate::store::{Durability, Store};
@@ -127,20 +127,11 @@ impl Tags {
     pub async fn list(&self) -> Result<BTreeMap<String, Tag>> {
         let store = self.store()?;
         let store = store.as_ref();
-        let names = store.list(TAGS).await?;
-        let reads = names.iter().filter_map(|name| name.strip_suffix(".json")).map(|name| {
-            let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
-            let read = async move {
-                match Self::read(store, &name).await {
-                    Ok(tag) => Ok(Some((name, tag))),
-                    // Removed since it was listed, or not a tag's name.
-                    Err(error) if error.is_not_found() => Ok(None),
-                    Err(error) => Err(error),
-                }
-            };
-            read.boxed()
-        });
-        Ok(crate::runtime::gather(reads.collect()).await?.into_iter().flatten().collect())
+        let read = |file: String| async move {
+            let name = name_of(&file);
+            Self::read(store, &name).await.map(|tag| (name, tag))
+        };
+        Ok(super::list(store, TAGS, read).await?.into_iter().collect())
     }
 
     /// All tags ordered by version, then name.

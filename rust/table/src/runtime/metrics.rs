@@ -26,6 +26,10 @@ pub(crate) enum Counter {
     RowIdIndexes,
 }
 
+impl Counter {
+    const COUNT: usize = Self::RowIdIndexes as usize + 1;
+}
+
 /// The counters at one moment; the difference of two is what happened in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -73,16 +77,8 @@ impl Sub for Counters {
 /// Counters that go on counting.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    read_requests: AtomicU64,
-    read_bytes: AtomicU64,
-    write_requests: AtomicU64,
-    written_bytes: AtomicU64,
-    request_retries: AtomicU64,
-    commit_retries: AtomicU64,
-    cache_hits: AtomicU64,
-    cache_misses: AtomicU64,
-    rows_decoded: AtomicU64,
-    row_id_indexes: AtomicU64,
+    /// One for each [`Counter`].
+    counts: [AtomicU64; Counter::COUNT],
 }
 
 thread_local! {
@@ -116,18 +112,20 @@ pub(super) fn scope() -> Option<Arc<Metrics>> {
 impl Metrics {
     /// The counters now.
     pub fn counters(&self) -> Counters {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |counter: Counter| {
+            self.counts.get(counter as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+        };
         Counters {
-            read_requests: read(&self.read_requests),
-            read_bytes: read(&self.read_bytes),
-            write_requests: read(&self.write_requests),
-            written_bytes: read(&self.written_bytes),
-            request_retries: read(&self.request_retries),
-            commit_retries: read(&self.commit_retries),
-            cache_hits: read(&self.cache_hits),
-            cache_misses: read(&self.cache_misses),
-            rows_decoded: read(&self.rows_decoded),
-            row_id_indexes: read(&self.row_id_indexes),
+            read_requests: read(Counter::ReadRequests),
+            read_bytes: read(Counter::ReadBytes),
+            write_requests: read(Counter::WriteRequests),
+            written_bytes: read(Counter::WrittenBytes),
+            request_retries: read(Counter::RequestRetries),
+            commit_retries: read(Counter::CommitRetries),
+            cache_hits: read(Counter::CacheHits),
+            cache_misses: read(Counter::CacheMisses),
+            rows_decoded: read(Counter::RowsDecoded),
+            row_id_indexes: read(Counter::RowIdIndexes),
         }
     }
 
@@ -160,19 +158,9 @@ impl Metrics {
     }
 
     fn add_own(&self, counter: Counter, number: u64) {
-        let counter = match counter {
-            Counter::ReadRequests => &self.read_requests,
-            Counter::ReadBytes => &self.read_bytes,
-            Counter::WriteRequests => &self.write_requests,
-            Counter::WrittenBytes => &self.written_bytes,
-            Counter::RequestRetries => &self.request_retries,
-            Counter::CommitRetries => &self.commit_retries,
-            Counter::CacheHits => &self.cache_hits,
-            Counter::CacheMisses => &self.cache_misses,
-            Counter::RowsDecoded => &self.rows_decoded,
-            Counter::RowIdIndexes => &self.row_id_indexes,
-        };
-        counter.fetch_add(number, Ordering::Relaxed);
+        if let Some(count) = self.counts.get(counter as usize) {
+            count.fetch_add(number, Ordering::Relaxed);
+        }
     }
 }
 

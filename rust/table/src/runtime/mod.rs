@@ -53,5 +53,5 @@ pub(crate) use self::turns::TURN_PATIENCE;
 pub use self::turns::Turns;
 pub(crate) use self::work::{
     blocking, blocking_unless, concurrently, detach_blocking, each_concurrently, gather, guarded, shared,
-    spawn, thread,
+    spawn, thread, wait_for,
 };

@@ -74,6 +74,13 @@ pub(crate) async fn blocking_unless<T: Send + 'static>(
     if is_brief { work() } else { blocking(work).await }
 }
 
+/// Waits for a future on a blocking thread, one that runs what was given to [`blocking`].
+pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    let wait = || Handle::current().block_on(future);
+    // What is asked for on one thread only runs on a thread of the runtime, which has to let go of it.
+    if env::is_single_threaded() { tokio::task::block_in_place(wait) } else { wait() }
+}
+
 /// Runs work that waits on a blocking thread of the runtime, and does not wait for it; nobody does it where there is no
 /// runtime.
 pub(crate) fn detach_blocking(work: impl FnOnce() + Send + 'static) {

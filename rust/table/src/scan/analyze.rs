@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use pennon_core::Result;
+use pennon_core::lengths::to_u64;
 
 use super::BatchStream;
 use super::metrics::ScanMetrics;
 use super::plan::{IndexUse, ScanPlan, WithIndices};
-use super::units::to_u64;
 use crate::runtime::{Counters, Stopwatch};
 
 /// What a scan did. Printed, its plan with these figures.

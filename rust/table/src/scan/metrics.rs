@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::units::to_u64;
 use crate::runtime::metrics::EnteredScope;
 use crate::runtime::{Counters, Metrics};
+use pennon_core::lengths::to_u64;
 
 /// Counts what one execution of a plan does.
 #[derive(Debug, Default)]

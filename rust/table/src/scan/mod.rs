@@ -22,7 +22,7 @@
 //! | rows whose vectors are nearest to a query | `nearest/` |
 //! | rows by position, address or id, and blobs of rows | `take.rs` |
 //! | row id to row address | `row_index.rs` |
-//! | offsets of the rows a predicate matches | `matches.rs` |
+//! | the rows a predicate matches, and where they may be | `matches.rs` |
 //!
 //! Invariant: a deleted row never reaches a decoder. Deletion vectors become ranges of live rows before anything
 //! is read; a vector that cannot be read is an error.
@@ -71,8 +71,8 @@ pub(crate) use index_matches::IndexMatches;
 pub(crate) use index_plan::explain_condition;
 pub(crate) use index_rows::covered_rows;
 pub(crate) use index_search::matches_of;
+pub use matches::matches;
 pub(crate) use matches::spans;
-pub use matches::{fragment_matches, matches};
 use metrics::ScanMetrics;
 use nearest::NearestPlan;
 pub use nearest::{Nearest, Probes};
@@ -85,6 +85,7 @@ pub use projection::table_predicate;
 pub(crate) use projection::{Input, predicate, visible_schema};
 pub(crate) use row_index::{ids_of_live_rows, row_id_index};
 pub use system_columns::system_fields;
+pub(crate) use system_columns::{ROW_ADDRESS, ROW_ID};
 use take::find_ascending_ids;
 pub use take::{Missing, TakeOptions, TakeRows, read_blob, take, take_blobs};
 pub(crate) use take::{check_found, find_ids};

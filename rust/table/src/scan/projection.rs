@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
-use pennon_core::schema::{Field, Schema, unknown_field};
+use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 
 use super::check_unique;
 use super::system_columns::System;
 use super::{Members, Projection};
+use crate::batches::batch_with_rows;
 use crate::blobs::BlobHandling;
 use crate::expr::{Expression, visible};
 use crate::json::{self, JsonHandling};
@@ -221,7 +222,7 @@ fn named(name: &str, schema: &Schema) -> Result<Asked> {
         return Ok(Asked::System(system));
     }
     let Some(found) = schema.field_by_path(name) else {
-        return Err(unknown_field(name, schema.fields.iter().map(|f| f.name.as_str())));
+        return Err(schema.unknown_column(name));
     };
     let path = names_to(&schema.fields, found)
         .ok_or_else(|| Error::internal(format!("field {} is not in its own schema", found.id)))?;
@@ -450,8 +451,7 @@ pub(super) fn input_batch(input: &Input, arrays: &[Option<ArrayRef>], rows: usiz
 }
 
 fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+    batch_with_rows(Arc::clone(schema), columns, rows)
         .map_err(|e| Error::corrupt(format!("the columns read do not fit the schema: {e}")))
 }
 

@@ -9,6 +9,10 @@
 
 use arrow_schema::{DataType, Field};
 
+/// The column of row ids, and that of row addresses.
+pub(crate) const ROW_ID: &str = "_rowid";
+pub(crate) const ROW_ADDRESS: &str = "_rowaddr";
+
 /// One of the system columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum System {
@@ -25,8 +29,8 @@ impl System {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::RowId => "_rowid",
-            Self::RowAddress => "_rowaddr",
+            Self::RowId => ROW_ID,
+            Self::RowAddress => ROW_ADDRESS,
             Self::RowOffset => "_rowoffset",
             Self::CreatedAt => "_row_created_at_version",
             Self::LastUpdatedAt => "_row_last_updated_at_version",

@@ -5,20 +5,22 @@
 //! handing them to another would take longer than reading them (`brief.rs`).
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::Schema as ArrowSchema;
 use arrow_select::take::take_record_batch;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use pennon_core::deletion::DeletionVector;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::rows::RowRanges;
-use pennon_core::schema::{Field, unknown_field};
+use pennon_core::schema::Field;
 use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::brief::{is_brief_read, is_indexed_soon};
@@ -27,15 +29,15 @@ use super::projection::{Selection, ValueForm};
 use super::read::{read_columns, read_concurrently};
 use super::row_index::row_id_index;
 use super::system_columns::System;
-use super::units::{array_rows, to_u64};
+use super::units::array_rows;
 use super::{JsonHandling, Members, Projection};
-use crate::batches::{concat_batches, join_error};
+use crate::batches::{batch_with_rows, concat_batches, join_error};
 use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
-use crate::runtime::{Fault, IN_FLIGHT, is_planted};
+use crate::runtime::{Fault, IN_FLIGHT, each_concurrently, is_planted};
 use crate::versions::snapshot::Snapshot;
 
-/// Fragments of a local table read concurrently.
+/// Fragments that threads read concurrently.
 const FRAGMENTS_IN_FLIGHT: usize = 8;
 
 /// The rows to take.
@@ -142,10 +144,7 @@ pub async fn take_blobs(
     let Some(field) = found.filter(|field| is_blob(field)) else {
         return Err(match found {
             Some(_) => Error::invalid_input(format!("the column '{column}' is not a blob column")),
-            None => {
-                let valid = snapshot.manifest.schema.fields.iter().map(|f| f.name.as_str());
-                unknown_field(column, valid)
-            }
+            None => snapshot.manifest.schema.unknown_column(column),
         });
     };
     // The field by itself, in its parents.
@@ -158,12 +157,12 @@ pub async fn take_blobs(
             return Err(Error::internal(format!("field {id} was not planned")));
         };
         let (groups, Order { rows: order, .. }) = take.locate(rows)?;
-        let mut all = Vec::new();
-        for group in &groups {
+        let blobs = each_concurrently(FRAGMENTS_IN_FLIGHT, &groups, |group| {
             let base = RowAddress::new(group.reader.fragment.id, 0).0;
-            let addresses = group.rows.rows().map(|offset| RowAddress(base | offset));
-            all.extend(addresses.zip(group.reader.blob_handles(field, &group.rows)?));
-        }
+            let addresses = group.rows.rows().map(move |offset| RowAddress(base | offset));
+            Ok(addresses.zip(group.reader.blob_handles(field, &group.rows)?).collect::<Vec<_>>())
+        })?;
+        let all: Vec<_> = blobs.into_iter().flatten().collect();
         let at = |&row: &u64| usize::try_from(row).ok().and_then(|row| all.get(row)).cloned();
         order.iter().map(|row| at(row).ok_or_else(|| Error::internal("a row was not read"))).collect()
     })
@@ -302,8 +301,7 @@ impl Take {
         let schema = &self.columns.output.schema;
         if schema.fields().is_empty() {
             let rows = order.present.as_ref().map_or(order.rows.len(), Vec::len);
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            return RecordBatch::try_new_with_options(Arc::clone(schema), Vec::new(), &options).map_err(fail);
+            return batch_with_rows(Arc::clone(schema), Vec::new(), rows).map_err(fail);
         }
         let rows = match (parts.len(), parts.pop()) {
             (1, Some(only)) => only,
@@ -369,22 +367,12 @@ impl Take {
     fn at_addresses(&self, addresses: Vec<RowAddress>, readers: &mut Readers) -> Result<Vec<RowAddress>> {
         self.prefetch(addresses.iter().map(|address| address.fragment()), readers)?;
         let mut kept = Vec::with_capacity(addresses.len());
-        let mut known: Option<(FragmentId, u64, Arc<DeletionVector>)> = None;
+        let mut known = KnownFragments::of(&self.snapshot);
         for address in addresses {
             let id = address.fragment();
-            let (rows, deletions) = match &known {
-                Some((last, rows, deletions)) if *last == id => (*rows, deletions),
-                _ => {
-                    let fragment = self.snapshot.manifest.fragment(id).ok_or_else(|| {
-                        Error::invalid_input(format!(
-                            "row address {address} belongs to non-existent fragment: {id}"
-                        ))
-                    })?;
-                    let deletions = self.snapshot.deletion_vector_blocking(fragment)?;
-                    let (_, rows, deletions) = known.insert((id, fragment.physical_rows, deletions));
-                    (*rows, &*deletions)
-                }
-            };
+            let (rows, deletions) = known.get(id)?.ok_or_else(|| {
+                Error::invalid_input(format!("row address {address} belongs to non-existent fragment: {id}"))
+            })?;
             if u64::from(address.offset()) >= rows {
                 return Err(Error::invalid_input(format!(
                     "Invalid read params: row address {address} is offset {} of fragment {id} with {rows} rows",
@@ -430,8 +418,7 @@ fn all_nullable(rows: &RecordBatch) -> Result<RecordBatch> {
     let schema = rows.schema();
     let fields: Vec<_> = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
     let schema = Arc::new(ArrowSchema::new(fields).with_metadata(schema.metadata().clone()));
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    let nullable = RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options);
+    let nullable = batch_with_rows(schema, rows.columns().to_vec(), rows.num_rows());
     nullable.map_err(|e| Error::internal(format!("columns that may be null: {e}")))
 }
 
@@ -453,14 +440,41 @@ pub(crate) fn find_ids(snapshot: &Arc<Snapshot>, ids: &[RowId]) -> Result<Vec<Op
     if snapshot.manifest.has_stable_row_ids() {
         return find_stable_ids(snapshot, ids, false);
     }
+    let mut known = KnownFragments::of(snapshot);
     let live = |id: &RowId| {
         let address = RowAddress(id.0);
-        let Some(fragment) = snapshot.manifest.fragment(address.fragment()) else { return Ok(None) };
-        let is_live = u64::from(address.offset()) < fragment.physical_rows
-            && !snapshot.deletion_vector_blocking(fragment)?.contains(address.offset());
+        let Some((rows, deletions)) = known.get(address.fragment())? else { return Ok(None) };
+        let is_live = u64::from(address.offset()) < rows && !deletions.contains(address.offset());
         Ok(is_live.then_some(address))
     };
     ids.iter().map(live).collect()
+}
+
+/// Fragments that addresses name, each looked up once.
+struct KnownFragments<'a> {
+    snapshot: &'a Snapshot,
+    known: HashMap<FragmentId, Option<(u64, Arc<DeletionVector>)>>,
+}
+
+impl<'a> KnownFragments<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, known: HashMap::new() }
+    }
+
+    /// How many rows a fragment has, and which of these are deleted; `None` if there is no such fragment. Blocks on the
+    /// store.
+    fn get(&mut self, id: FragmentId) -> Result<Option<(u64, &DeletionVector)>> {
+        let found = match self.known.entry(id) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(match self.snapshot.manifest.fragment(id) {
+                Some(fragment) => {
+                    Some((fragment.physical_rows, self.snapshot.deletion_vector_blocking(fragment)?))
+                }
+                None => None,
+            }),
+        };
+        Ok(found.as_ref().map(|(rows, deletions)| (*rows, deletions.as_ref())))
+    }
 }
 
 /// The addresses of the live rows with some stable ids, which ascend. Blocks on the store.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
-pub(super) use pennon_core::lengths::to_u64;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;

@@ -121,10 +121,6 @@ impl LocalStore {
         self.read_at(&file, &full, range)
     }
 
-    pub(super) fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
-        self.get_end(path, length).map(|end| (end.bytes, end.info.size))
-    }
-
     pub(super) fn get_end(&self, path: &str, length: u64) -> Result<FileEnd> {
         let full = self.resolve(path);
         let mut file = File::open(&full).map_err(|e| io_error(&full, e))?;

@@ -15,6 +15,7 @@
 mod address;
 #[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
 mod clients;
+mod copy;
 mod disk;
 pub(crate) mod external;
 mod links;
@@ -52,6 +53,7 @@ use pennon_datafile::VerifyReads;
 use tokio::runtime::Handle;
 use tracing::{Instrument, instrument, warn};
 
+pub(crate) use self::copy::copy;
 use self::external::External;
 use self::local::LocalStore;
 use self::object::ObjectBackend;
@@ -260,10 +262,9 @@ impl Store {
                 local.run_sized(path, length, move |local, path| local.get_range(path, range)).await
             }
             Backend::Object(object) => {
-                let expected = range.end.saturating_sub(range.start);
                 let bytes =
                     object.get_range(path, range.clone()).await.map_err(|e| self.object_error(path, e))?;
-                types::check_length(&self.full_path(path), &range, expected, bytes)
+                types::check_length(&self.full_path(path), &range, bytes)
             }
         }
     }
@@ -271,14 +272,8 @@ impl Store {
     /// The last `length` bytes of the file (all if it is shorter) and the file's size.
     #[instrument(level = "trace", skip_all, fields(path = self.full_path(path), length))]
     pub async fn get_tail(&self, path: &str, length: u64) -> Result<(Bytes, u64)> {
-        match &self.backend {
-            Backend::Local(local) => {
-                local.run_sized(path, length, move |local, path| local.get_tail(path, length)).await
-            }
-            Backend::Object(object) => {
-                object.get_tail(path, length).await.map_err(|e| self.object_error(path, e))
-            }
-        }
+        let end = self.get_end(path, length, None).await?;
+        Ok(end.map_or_else(Default::default, |end| (end.bytes, end.info.size)))
     }
 
     /// The last `length` bytes of a file and what identifies its content, with one request; `None` if the file still is

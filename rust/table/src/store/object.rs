@@ -100,11 +100,6 @@ impl ObjectBackend {
         wait(self.immediate, call)
     }
 
-    pub(super) async fn get_tail(&self, path: &str, length: u64) -> StoreResult<(Bytes, u64)> {
-        let end = self.get_end(path, length, None).await?;
-        Ok(end.map_or_else(Default::default, |end| (end.bytes, end.info.size)))
-    }
-
     /// `None` if the content still has the e-tag.
     pub(super) async fn get_end(
         &self,
@@ -329,7 +324,7 @@ impl ObjectBackend {
             let Some(size) = size else { return Ok(Arc::new(source) as Arc<dyn ByteSource>) };
             let range = size.saturating_sub(wanted)..size;
             let end = source.fetch(&range).await.map_err(|e| error(&source.name, e))?;
-            let end = check_length(&source.name, &range, range.end - range.start, end)?;
+            let end = check_length(&source.name, &range, end)?;
             Ok(Arc::new(EndSource::new(Arc::new(source), range.start, end)) as Arc<dyn ByteSource>)
         };
         wait(self.immediate, try_join_all(files.into_iter().map(open).map(read)))?
@@ -548,8 +543,7 @@ impl ByteSource for ObjectSource {
         let fetched = wait(self.immediate, fetched)?.map_err(|e| error(&self.name, e))?;
         let mut parts = Vec::with_capacity(ranges.len());
         for (group, bytes) in groups.iter().zip(fetched) {
-            let expected = group.span.end.saturating_sub(group.span.start);
-            let bytes = check_length(&self.name, &group.span, expected, bytes)?;
+            let bytes = check_length(&self.name, &group.span, bytes)?;
             group.split(&bytes, &mut parts);
         }
         Ok(parts)

@@ -186,11 +186,14 @@ async fn the_end_of_a_file_is_asked_for_in_another_way_only_if_the_store_has_no_
         let store = Arc::new(Scripted { suffix: Some(suffix), ..Scripted::default() });
         backend(&store).put("x", Bytes::from_static(b"0123456789")).await.unwrap();
         store.requests.lock().unwrap().clear();
-        let found = backend(&store).get_tail("x", 3).await;
+        let found = backend(&store).get_end("x", 3, None).await;
         assert_eq!(*store.requests.lock().unwrap(), requests);
         match requests.len() {
             1 => assert!(found.unwrap_err().to_string().contains("503 SlowDown")),
-            _ => assert_eq!(found.unwrap(), (Bytes::from_static(b"789"), 10)),
+            _ => {
+                let end = found.unwrap().unwrap();
+                assert_eq!((end.bytes.as_ref(), end.info.size), (b"789".as_slice(), 10));
+            }
         }
     }
 }

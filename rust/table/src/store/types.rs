@@ -128,7 +128,8 @@ pub struct ListedFile {
 }
 
 /// The bytes of a range of a file. Errors: `Corrupt` if it ends before.
-pub(super) fn check_length(name: &str, range: &Range<u64>, expected: u64, bytes: Bytes) -> Result<Bytes> {
+pub(super) fn check_length(name: &str, range: &Range<u64>, bytes: Bytes) -> Result<Bytes> {
+    let expected = range.end.saturating_sub(range.start);
     if u64::try_from(bytes.len()).ok() == Some(expected) {
         return Ok(bytes);
     }

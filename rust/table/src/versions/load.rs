@@ -24,7 +24,7 @@ const PREFETCH: u64 = 64 * 1024;
 /// What is read at once of a local one: its fragments are slices of what was read.
 const LOCAL_PREFETCH: u64 = 32 << 20;
 /// What is kept of the end of a file that was read in pieces.
-const KEPT_TAIL: usize = 64 * 1024;
+pub(crate) const KEPT_TAIL: usize = 64 * 1024;
 /// The end of every manifest file.
 const FOOTER: u64 = 16;
 /// How often the newest version is found again: each time it was cleaned up before it was read.
@@ -266,6 +266,19 @@ pub(crate) async fn newest(store: &Arc<Store>, session: &Arc<Session>, mut found
         }
     }
     Err(error)
+}
+
+/// Loads a version that was listed; `None` if it was cleaned up since, or was never written to its end.
+pub(crate) async fn listed(
+    store: &Arc<Store>,
+    session: &Arc<Session>,
+    at: Located,
+) -> Result<Option<Arc<Snapshot>>> {
+    match load(store, session, at).await {
+        Ok(snapshot) => Ok(Some(snapshot)),
+        Err(error) if error.is_not_found() || is_torn(store, at).await => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a manifest was not written to its end. Stores other than the local disk show files only when they are.

@@ -123,11 +123,7 @@ struct TimeSearch<'a> {
 impl TimeSearch<'_> {
     /// A version; `None` for one that is gone, or that a crash has torn.
     async fn load(&self, at: Located) -> Result<Option<Arc<Snapshot>>> {
-        match load::load(self.store, self.session, at).await {
-            Ok(snapshot) => Ok(Some(snapshot)),
-            Err(error) if error.is_not_found() || load::is_torn(self.store, at).await => Ok(None),
-            Err(error) => Err(error),
-        }
+        load::listed(self.store, self.session, at).await
     }
 
     fn is_by_then(&self, snapshot: &Snapshot) -> bool {

@@ -12,12 +12,11 @@ use pennon_core::manifest::Fragment;
 use pennon_core::schema::Schema;
 use pennon_core::transaction::{Update, UpdateMode};
 use pennon_core::{Error, FieldId, Result};
-use tokio::runtime::Handle;
 
 use super::column_writer::ColumnWriter;
 use super::in_place::{self, RowsInPlace, has_column};
 use super::moved::{self, Staged};
-use crate::runtime::{CancellationToken, cancellation, check};
+use crate::runtime::{CancellationToken, cancellation, check, wait_for};
 use crate::scan::BatchStream;
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
@@ -27,8 +26,7 @@ pub(crate) type Values = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// The batches of a scan as values. Call it inside the runtime.
 pub(crate) fn values(mut stream: BatchStream) -> Values {
-    let runtime = Handle::current();
-    Box::new(std::iter::from_fn(move || runtime.block_on(stream.next())))
+    Box::new(std::iter::from_fn(move || wait_for(stream.next())))
 }
 
 /// Columns of some fragments.
@@ -80,7 +78,7 @@ pub(crate) async fn stage(
     durability: Durability,
 ) -> Result<Staged> {
     let fragments = rows.keys().filter_map(|id| snapshot.manifest.fragment(*id)).cloned().collect();
-    let updated_offset_bitmaps = moved::offset_bitmaps(rows)?;
+    let updated_offset_bitmaps = moved::offset_bitmaps(rows);
     let fields_modified = moved::with_members(&columns.schema.fields);
     columns.replaced.clone_from(&fields_modified);
     let in_place = columns.in_place.clone();

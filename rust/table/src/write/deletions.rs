@@ -10,8 +10,8 @@ use pennon_core::deletion::DeletionVector;
 use pennon_core::manifest::{DeletionFile, DeletionFileType, Fragment, paths};
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_datafile::deletion_file;
-use tracing::warn;
 
+use super::orphans::remove_files;
 use crate::runtime::{self, Fault, is_planted};
 use crate::store::{Durability, Uploads};
 use crate::versions::snapshot::Snapshot;
@@ -103,7 +103,8 @@ pub(crate) async fn write(
     match uploads.arrive().await {
         Ok(()) => Ok(fragments),
         Err(error) => {
-            remove(snapshot, fragments.iter().filter_map(path)).await;
+            let paths: Vec<String> = fragments.iter().filter_map(path).collect();
+            remove_files(paths.iter().map(|path| (snapshot.store.as_ref(), path.as_str()))).await;
             Err(error)
         }
     }
@@ -142,7 +143,7 @@ pub(crate) async fn write_later(
     let uploads = match snapshot.store.put_new_later(files, durability).await {
         Ok(uploads) => uploads,
         Err(error) => {
-            remove(snapshot, paths).await;
+            remove_files(paths.iter().map(|path| (snapshot.store.as_ref(), path.as_str()))).await;
             return Err(error);
         }
     };
@@ -150,14 +151,6 @@ pub(crate) async fn write_later(
         snapshot.keep_deletions(name, vector);
     }
     Ok((fragments, uploads))
-}
-
-async fn remove(snapshot: &Snapshot, paths: impl IntoIterator<Item = String>) {
-    for path in paths {
-        if let Err(error) = snapshot.store.delete(&path).await {
-            warn!(path = snapshot.store.full_path(&path), %error, "a deletion file was not removed: cleanup will");
-        }
-    }
 }
 
 /// Where the deletion file of a fragment is, below the table's own root.

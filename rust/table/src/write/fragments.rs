@@ -145,7 +145,6 @@ pub(super) struct FragmentWriter {
     uploads: Uploads,
     /// The blobs of the files that are written.
     blobs: Vec<BlobWriter>,
-    keep: bool,
 }
 
 /// A file and its blobs, and what of it is on its way.
@@ -174,7 +173,6 @@ impl FragmentWriter {
             written: Vec::new(),
             uploads: Uploads::default(),
             blobs: Vec::new(),
-            keep: false,
         })
     }
 
@@ -313,7 +311,6 @@ impl FragmentWriter {
 
     /// The files, which are complete; what is dropped removes them no more.
     fn keep(mut self, schema: Schema) -> WrittenFragments {
-        self.keep = true;
         self.blobs.drain(..).for_each(BlobWriter::keep);
         let (fragments, uploads) = (std::mem::take(&mut self.written), std::mem::take(&mut self.uploads));
         let rows = fragments.iter().map(|f| f.physical_rows).sum();
@@ -358,7 +355,6 @@ struct Orphans {
     written: Vec<DataFile>,
     ending: VecDeque<JoinHandle<Result<Completed>>>,
     uploads: Uploads,
-    keep: bool,
 }
 
 impl Orphans {
@@ -371,15 +367,10 @@ impl Orphans {
             self.uploads.extend(uploads);
             self.written.push(file);
         }
-        if self.keep {
-            return;
-        }
         // What arrives after it was removed would stay; whether it arrives does not matter any more.
         let _ = self.uploads.arrive_blocking();
-        for file in &self.written {
-            if let Some((store, path)) = self.placement.find(file) {
-                store.discard(vec![path]);
-            }
+        for (store, paths) in self.placement.by_root(&self.written) {
+            store.discard(paths);
         }
     }
 }
@@ -393,7 +384,6 @@ impl Drop for FragmentWriter {
             written: self.written.drain(..).flat_map(|fragment| fragment.files).collect(),
             ending: self.ending.drain(..).map(|(_, thread)| thread).collect(),
             uploads: std::mem::take(&mut self.uploads),
-            keep: self.keep,
         };
         // Whoever drops a writer does not wait for uploads.
         if orphans.is_waited_for() && !self.placement.is_local() {

@@ -15,7 +15,7 @@ use pennon_core::{Error, FragmentId, Result};
 use super::BatchReader;
 use super::floats::canonical_float;
 use crate::batches::interleave_arrays;
-use crate::scan::{JsonHandling, Projection, Scan, ScanOptions, system_fields};
+use crate::scan::{JsonHandling, Projection, ROW_ADDRESS, ROW_ID, Scan, ScanOptions, system_fields};
 use crate::versions::snapshot::Snapshot;
 
 /// Data of which one column is a key, before it is read.
@@ -75,8 +75,8 @@ pub(crate) fn scan_keys(
     let options = ScanOptions {
         columns: Some(Projection::Names(vec![key.to_owned()])),
         // The key comes first, also if it is one of them.
-        with_row_id: with_rows && key != "_rowid",
-        with_row_address: with_rows && key != "_rowaddr",
+        with_row_id: with_rows && key != ROW_ID,
+        with_row_address: with_rows && key != ROW_ADDRESS,
         fragments: Some(fragments.into_iter().map(Into::into).collect()),
         json: JsonHandling::Stored,
         ..ScanOptions::default()

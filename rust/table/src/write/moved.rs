@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
+use pennon_core::bitmaps::encode_bitmap;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::lengths::to_u64;
@@ -322,12 +323,9 @@ impl IdentifiedRows for MovedThenNew<'_> {
 }
 
 /// Changed rows by fragment, as an update says them whose rows stay where they are.
-pub(crate) fn offset_bitmaps(rows: &RowsByFragment) -> Result<BTreeMap<u64, Bytes>> {
+pub(crate) fn offset_bitmaps(rows: &RowsByFragment) -> BTreeMap<u64, Bytes> {
     let bitmap = |(id, rows): (&FragmentId, &DeletionVector)| {
-        let mut bytes = Vec::new();
-        let written = rows.to_roaring().serialize_into(&mut bytes);
-        written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
-        Ok((u64::from(id.0), bytes.into()))
+        (u64::from(id.0), encode_bitmap(&rows.to_roaring()).into())
     };
     rows.iter().map(bitmap).collect()
 }

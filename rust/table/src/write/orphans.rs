@@ -10,11 +10,6 @@ use tracing::warn;
 use crate::runtime;
 use crate::store::Store;
 
-/// Removes a file that will not be committed, and the blobs of a data file.
-pub(crate) async fn remove_file(store: &Store, path: &str) {
-    remove_files([(store, path)]).await;
-}
-
 /// Removes files that will not be committed, and the blobs of data files, with as few requests as the stores allow.
 pub(crate) async fn remove_files<'a>(files: impl IntoIterator<Item = (&'a Store, &'a str)>) {
     let mut by_store: BTreeMap<&str, (&Store, BTreeSet<String>)> = BTreeMap::new();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pennon_core::manifest::{BasePath, DataFile, Fragment};
 use pennon_core::{Error, Result};
 
-use super::orphans::remove_file;
+use super::orphans::remove_files;
 use crate::session::Session;
 use crate::store::Store;
 
@@ -107,11 +107,22 @@ impl Placement {
         Some((&root.store, format!("{}{}", root.folder, file.path)))
     }
 
+    /// The paths of files, by the root that they were written to.
+    pub(super) fn by_root<'a>(
+        &'a self,
+        files: &'a [DataFile],
+    ) -> impl Iterator<Item = (&'a Arc<Store>, Vec<String>)> {
+        self.roots.iter().map(move |root| {
+            let files = files.iter().filter(|file| file.base_id == root.base_id);
+            (&root.store, files.map(|file| format!("{}{}", root.folder, file.path)).collect())
+        })
+    }
+
     /// Removes the data files of fragments that will not be committed; a file that cannot be removed is only an orphan.
     pub(crate) async fn remove(&self, fragments: &[Fragment]) {
-        for (store, path) in fragments.iter().flat_map(|f| &f.files).filter_map(|file| self.find(file)) {
-            remove_file(store, &path).await;
-        }
+        let files = fragments.iter().flat_map(|fragment| &fragment.files);
+        let found: Vec<_> = files.filter_map(|file| self.find(file)).collect();
+        remove_files(found.iter().map(|(store, path)| (store.as_ref(), path.as_str()))).await;
     }
 }
 

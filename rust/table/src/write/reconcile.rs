@@ -9,12 +9,13 @@
 //! Invariant: values, offsets and validity are not touched, nor looked at where a member may be null; nulls in a member
 //! that must not have any are an error with its path. Arrays of another type are left as they are, for Arrow to refuse.
 
+use crate::batches::batch_with_rows;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, RecordBatch,
-    RecordBatchOptions, StructArray, UInt64Array,
+    StructArray, UInt64Array,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SchemaRef};
@@ -49,8 +50,7 @@ pub fn reconciled(schema: SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Res
             None => column,
         });
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(schema, fitting, &options).map_err(|e| not_valid(&e))
+    batch_with_rows(schema, fitting, rows).map_err(|e| not_valid(&e))
 }
 
 fn not_valid(error: &ArrowError) -> Error {

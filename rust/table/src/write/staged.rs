@@ -16,7 +16,7 @@ use pennon_core::{Result, Version};
 use uuid::Uuid;
 
 use super::in_place::RowsInPlace;
-use super::orphans::{remove_file, remove_files};
+use super::orphans::remove_files;
 use super::placement::Placement;
 use crate::runtime;
 use crate::store::{Store, Uploads};
@@ -39,11 +39,11 @@ impl StagedFile {
         let (store, path) = snapshot.locate(reference.folder, &reference.name, reference.base_id)?;
         Ok(Self { reference: reference.into_owned(), store, path })
     }
+}
 
-    /// Removes the file, with the blobs of a data file; one that cannot be removed is an orphan, which the log names.
-    pub(crate) async fn remove(&self) {
-        remove_file(&self.store, &self.path).await;
-    }
+/// Removes files, with the blobs of data files; one that cannot be removed is an orphan, which the log names.
+pub(crate) async fn remove<'a>(files: impl IntoIterator<Item = &'a StagedFile>) {
+    remove_files(files.into_iter().map(|file| (file.store.as_ref(), file.path.as_str()))).await;
 }
 
 /// What is to be committed.
@@ -143,7 +143,7 @@ impl StagedChange {
     pub(crate) async fn discard(self) {
         // What arrives after it was removed would stay; whether it arrives does not matter any more.
         let _ = self.uploads.arrive().await;
-        remove_files(self.files.iter().map(|file| (file.store.as_ref(), file.path.as_str()))).await;
+        remove(&self.files).await;
     }
 }
 

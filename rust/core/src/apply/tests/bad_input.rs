@@ -38,7 +38,6 @@ pub(super) fn update() -> Update {
         fields_for_preserving_fragment_bitmap: Vec::new(),
         mode: UpdateMode::RewriteRows,
         inserted_rows: None,
-        updated_offsets: BTreeMap::new(),
         updated_offset_bitmaps: BTreeMap::new(),
     }
 }

@@ -92,10 +92,9 @@ proptest! {
                 }
                 Step::Delete(at) => {
                     let Some(id) = id(at) else { continue };
-                    let with = |current: &Fragment| {
-                        Ok::<_, ()>(Some(fragment(current.id.0, current.physical_rows, 1)))
-                    };
-                    prop_assert_eq!(fragments.replace(FragmentId(id), with), Ok(true));
+                    let with =
+                        |current: &Fragment| Ok::<_, ()>(fragment(current.id.0, current.physical_rows, 1));
+                    prop_assert_eq!(fragments.replace(FragmentId(id), with), Ok(()));
                     let rows = model[&id].physical_rows;
                     model.insert(id, fragment(id, rows, 1));
                 }
@@ -103,7 +102,7 @@ proptest! {
                     let Some(gone) = id(at) else { continue };
                     fragments.remove(|id| id == FragmentId(gone));
                     model.remove(&gone);
-                    prop_assert_eq!(fragments.replace(FragmentId(gone), |_| Ok::<_, ()>(None)), Ok(false));
+                    prop_assert_eq!(fragments.replace(FragmentId(gone), |_| Err(())), Ok(()));
                 }
                 Step::Look(at) => {
                     let Some(id) = id(at) else { continue };
@@ -153,7 +152,7 @@ fn unchanged_fragments_are_shared() {
     let model = (0..3).map(|id| (id, fragment(id, 5, 0))).collect();
     let first = lazy(&model);
     let mut second = first.clone();
-    second.replace(FragmentId(1), |f| Ok::<_, ()>(Some(fragment(f.id.0, 5, 2)))).unwrap();
+    second.replace(FragmentId(1), |f| Ok::<_, ()>(fragment(f.id.0, 5, 2))).unwrap();
     let same = |id| Arc::ptr_eq(first.by_id(id).unwrap(), second.by_id(id).unwrap());
     let shared: Vec<bool> = first.ids().map(same).collect();
     assert_eq!(shared, [true, false, true]);

@@ -29,10 +29,6 @@ impl UnsortedArray {
         &self.values
     }
 
-    pub(super) fn memory(&self) -> usize {
-        self.order.get().map_or(0, |order| order.len() * 4)
-    }
-
     pub(super) fn len(&self) -> u64 {
         self.values.len()
     }

@@ -140,15 +140,4 @@ impl Segment {
             }
         }
     }
-
-    /// Bytes it takes beyond itself and the bytes it was decoded from.
-    pub(super) fn memory(&self) -> usize {
-        match self {
-            Self::Range(_) => 0,
-            Self::Holes(form) => size_of_val(form.as_ref()) + 16,
-            Self::Bitmap(form) => size_of_val(form.as_ref()) + 16 + form.memory(),
-            Self::Sorted(form) => size_of_val(form.as_ref()) + 16,
-            Self::Array(form) => size_of_val(form.as_ref()) + 16 + form.memory(),
-        }
-    }
 }

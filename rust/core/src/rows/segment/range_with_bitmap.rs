@@ -45,10 +45,6 @@ impl WithBitmap {
         &self.bits
     }
 
-    pub(super) fn memory(&self) -> usize {
-        self.directory.memory()
-    }
-
     pub(super) fn len(&self) -> u64 {
         self.directory.ones()
     }

@@ -252,7 +252,6 @@ fn operation() -> impl Strategy<Value = Operation> {
                 fields_for_preserving_fragment_bitmap: vec![FieldId(0), FieldId(9)],
                 mode: if columns { UpdateMode::RewriteColumns } else { UpdateMode::RewriteRows },
                 inserted_rows: columns.then_some(KeyFilter { fields: vec![FieldId(5)], keys: Some(keys) }),
-                updated_offsets: BTreeMap::from([(4, vec![1, 2])]),
                 updated_offset_bitmaps: BTreeMap::from([(5, Bytes::from_static(b"x"))]),
             })
         }),

@@ -8,7 +8,7 @@ use pennon_core::file::{ArrayEncoding, ColumnMetadata, CompressionScheme, PageLa
 use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
-use crate::container::{FileMetadata, PageRows, rows_by_page};
+use crate::container::{FileMetadata, PageRows, rows_by_page, starts};
 use crate::encodings::general::decode::decompress;
 
 /// All columns of a file of version 2.0.
@@ -68,24 +68,13 @@ impl ColumnPages {
 
 impl Pages {
     fn new(column: &ColumnMetadata) -> Result<Self> {
-        let add_up = |count: &dyn Fn(&PageMetadata) -> u64| {
-            let mut starts = vec![0u64];
-            let mut total = 0u64;
-            for page in &column.pages {
-                total = total
-                    .checked_add(count(page))
-                    .ok_or_else(|| Error::corrupt("pages have more rows than can be counted"))?;
-                starts.push(total);
-            }
-            Ok::<_, Error>(starts)
-        };
         let items = |page: &PageMetadata| match page.layout {
             PageLayout::Array(ArrayEncoding::List { num_items, .. }) => num_items,
             _ => 0,
         };
         Ok(Self {
-            starts: add_up(&|page| page.num_rows)?,
-            items: add_up(&items)?,
+            starts: starts(column.pages.iter().map(|page| page.num_rows))?,
+            items: starts(column.pages.iter().map(items))?,
             decompressed: Mutex::default(),
         })
     }

@@ -86,7 +86,7 @@ impl TryFrom<&MergedPart> for MergedJson {
             inserted: num_inserted_rows,
             updated: num_updated_rows,
             deleted: num_deleted_rows,
-            matched: rows_json(&part.matched)?,
+            matched: rows_json(&part.matched),
             keys: part.inserted_keys.as_ref().map(|keys| BASE64.encode(update_with(keys).encode())),
         })
     }

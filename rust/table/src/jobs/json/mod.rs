@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use pennon_core::bitmaps::decode_bitmap;
+use pennon_core::bitmaps::{decode_bitmap, encode_bitmap};
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
 use pennon_core::file::FileVersion;
@@ -414,7 +414,7 @@ impl TryFrom<&TaskResult> for ResultJson {
             version: result.version.0,
             task: result.number,
             slices: result.slices.iter().map(Into::into).collect(),
-            rows: rows_json(&result.rows)?,
+            rows: rows_json(&result.rows),
             written: result.written.as_ref().map(|written| BASE64.encode(written.encode())),
             files: result.files.iter().map(|file| (file.path.clone(), file.bytes)).collect(),
             merged: result.merged.as_ref().map(TryInto::try_into).transpose()?,
@@ -442,12 +442,10 @@ impl TryFrom<ResultJson> for TaskResult {
 }
 
 /// Rows by fragment as bitmaps.
-fn rows_json(rows: &RowsByFragment) -> Result<Vec<RowsJson>> {
-    let json = |(id, rows): (&FragmentId, &DeletionVector)| {
-        let mut bytes = Vec::new();
-        let written = rows.to_roaring().serialize_into(&mut bytes);
-        written.map_err(|e| Error::internal(format!("a bitmap in memory: {e}")))?;
-        Ok(RowsJson { fragment: id.0, offsets: BASE64.encode(bytes) })
+fn rows_json(rows: &RowsByFragment) -> Vec<RowsJson> {
+    let json = |(id, rows): (&FragmentId, &DeletionVector)| RowsJson {
+        fragment: id.0,
+        offsets: BASE64.encode(encode_bitmap(&rows.to_roaring())),
     };
     rows.iter().map(json).collect()
 }

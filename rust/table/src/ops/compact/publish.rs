@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pennon_core::manifest::{Fragment, FragmentReuse};
+use pennon_core::manifest::{Fragment, FragmentReuse, fragment_ids_used_up};
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, ReserveFragments, Rewrite, RewriteGroup};
 use pennon_core::{Error, FragmentId, Result};
@@ -144,8 +144,7 @@ impl Dataset {
 
     /// Reserves so many ids in a version that follows the newest one.
     pub(super) async fn reserve_ids(&self, newest: Arc<Snapshot>, count: usize) -> Result<ReservedIds> {
-        let count =
-            u32::try_from(count).map_err(|_| Error::unsupported("all 2^32 fragment ids are used up"))?;
+        let count = u32::try_from(count).map_err(|_| fragment_ids_used_up())?;
         if count == 0 {
             return Ok(ReservedIds { version: newest, ids: 0..0 });
         }

@@ -82,8 +82,8 @@ impl Dataset {
     /// last update. If there was an update, the values that were inserted are not known. Changes without a trace in the
     /// lineage do not show.
     ///
-    /// Errors: `InvalidInput` for a table without stable row ids, an id that no row ever had, and a column of the table
-    /// with the name of one of ours.
+    /// Errors: `NotFound` for an id that no row ever had; `InvalidInput` for a table without stable row ids, and a column
+    /// of the table with the name of one of ours.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn history(&self, row: RowId) -> Result<RecordBatch> {
         let snapshot = self.snapshot();
@@ -93,7 +93,7 @@ impl Dataset {
             ));
         }
         if row.0 >= snapshot.manifest.next_row_id {
-            return Err(Error::invalid_input(format!(
+            return Err(Error::not_found(format!(
                 "no row of version {} or before has row id {row}: the next new one is {}",
                 snapshot.version(),
                 snapshot.manifest.next_row_id

@@ -17,15 +17,17 @@ use pennon_index::{
 };
 use uuid::Uuid;
 
-use super::entries::{Entries, KEPT};
+use super::entries::Entries;
+use crate::batches::array_bytes;
 use crate::runtime::{advance, blocking, processors};
 use crate::scan::{Projection, Scan, ScanOptions};
 use crate::store::{Durability, Sink};
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{StagedFile, index_file};
 
-/// Rows of a sorted run, about.
-const RUN_ROWS: usize = 1 << 20;
+/// Rows of a sorted run, at most, and bytes of its values, about.
+pub(super) const RUN_ROWS: usize = 1 << 20;
+pub(super) const RUN_BYTES: u64 = 128 << 20;
 /// Rows of a batch that is read.
 pub(super) const READ_ROWS: usize = 128 << 10;
 /// Rows that are merged at a time.
@@ -70,12 +72,31 @@ pub(super) struct Build {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) field: Field,
     pub(super) kind: IndexKind,
-    /// Whether rows are named by their addresses; else by their ids.
-    pub(super) by_address: bool,
     pub(super) uuid: Uuid,
     pub(super) fragments: Vec<FragmentId>,
     pub(super) parameters: IndexParameters,
     pub(super) durability: Durability,
+}
+
+impl Build {
+    /// The version of the files.
+    pub(super) fn version(&self) -> i32 {
+        written_version(self.kind, self.snapshot.manifest.has_stable_row_ids())
+    }
+
+    /// Whether rows are named by their addresses; else by their ids.
+    pub(super) fn by_address(&self) -> bool {
+        self.kind.has_addresses(self.version(), self.snapshot.manifest.has_stable_row_ids())
+    }
+}
+
+/// The version of the files that are written, as the reference does.
+pub(super) fn written_version(kind: IndexKind, stable_row_ids: bool) -> i32 {
+    match kind {
+        IndexKind::BTree => i32::from(stable_row_ids),
+        IndexKind::LabelList => 1,
+        _ => 0,
+    }
 }
 
 /// The files of a segment.
@@ -93,13 +114,10 @@ struct SortedRows {
     rows: u64,
 }
 
-/// Makes the files. Errors: those of reading and writing; nothing is left of the files then.
-pub(super) async fn run(build: Build) -> Result<Built> {
-    run_with(build, Entries::new(KEPT)).await
-}
-
-/// As [`run`], with entries that are there already.
-pub(super) async fn run_with(build: Build, entries: Entries) -> Result<Built> {
+/// Makes the files, of the values of the fragments and of entries that are there already.
+///
+/// Errors: those of reading and writing; nothing is left of the files then.
+pub(super) async fn run(build: Build, entries: Entries) -> Result<Built> {
     let entries = with_sorted_runs(&build, entries).await?;
     blocking(move || write(&build, &entries)).await
 }
@@ -115,26 +133,31 @@ async fn with_sorted_runs(build: &Build, mut entries: Entries) -> Result<Entries
     let options = ScanOptions {
         columns: Some(Projection::Names(vec![path])),
         fragments: Some(build.fragments.iter().map(|id| (*id).into()).collect()),
-        with_row_id: !build.by_address,
-        with_row_address: build.by_address,
+        with_row_id: !build.by_address(),
+        with_row_address: build.by_address(),
         unordered: true,
         batch_size: Some(READ_ROWS),
         ..ScanOptions::default()
     };
-    let batches = Scan::new(Arc::clone(&build.snapshot), &options)?.stream();
-    let gathered = futures::stream::try_unfold((batches, false), |(mut batches, ended)| async move {
-        if ended {
-            return Ok::<_, Error>(None);
-        }
-        let (mut held, mut rows): (Vec<RecordBatch>, usize) = (Vec::new(), 0);
-        while rows < RUN_ROWS {
-            let Some(batch) = batches.try_next().await? else {
-                return Ok((!held.is_empty()).then_some((held, (batches, true))));
-            };
+    let batches = Scan::new(Arc::clone(&build.snapshot), &options)?.stream().fuse();
+    let gathered = futures::stream::try_unfold((batches, None), |(mut batches, mut next)| async move {
+        let (mut held, mut rows, mut bytes): (Vec<RecordBatch>, usize, u64) = (Vec::new(), 0, 0);
+        loop {
+            if next.is_none() {
+                next = batches.try_next().await?;
+            }
+            let Some(batch) = next.take() else { break };
             rows += batch.num_rows();
+            bytes =
+                bytes.saturating_add(batch.columns().iter().map(|column| array_bytes(column.as_ref())).sum());
+            // A batch that is too much for this run begins the next one.
+            if !held.is_empty() && (rows > RUN_ROWS || bytes > RUN_BYTES) {
+                next = Some(batch);
+                break;
+            }
             held.push(batch);
         }
-        Ok(Some((held, (batches, false))))
+        Ok::<_, Error>((!held.is_empty()).then_some((held, (batches, next))))
     });
     let kind = build.kind;
     let sorted = gathered.map_ok(move |held| blocking(move || sort(kind, &held)));

@@ -3,22 +3,19 @@
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use bytes::Bytes;
 use pennon_core::manifest::IndexMetadata;
-use pennon_core::schema::{Field, unknown_field};
-use pennon_core::wire::index_parts::{Details, IndexParts};
+use pennon_core::schema::Field;
+use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, FragmentId, Result};
-use pennon_index::{IdDomain, IndexKind, is_hashed, is_ordered, zone_map_details};
-use roaring::RoaringBitmap;
+use pennon_index::{IndexKind, is_hashed, is_ordered};
 use tracing::instrument;
 use uuid::Uuid;
 
-use super::build::{self, Build, Built, IndexParameters, directory_of};
-use super::kind_of;
-use super::zones::{self, ZoneSource};
+use super::build::{Build, IndexParameters, directory_of};
+use super::segment;
 use crate::dataset::Dataset;
+use crate::indices::kind_of;
 use crate::runtime;
-use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedFile;
 
 /// An index to make.
@@ -161,8 +158,7 @@ impl Dataset {
         match (similar.next(), similar.next()) {
             (Some(field), None) => Ok(field.clone()),
             _ => Err(Error::not_found(
-                unknown_field(column, schema.fields.iter().map(|field| field.name.as_str()))
-                    .at(format_args!("Column '{column}' not found in schema")),
+                schema.unknown_column(column).at(format_args!("Column '{column}' not found in schema")),
             )),
         }
     }
@@ -175,89 +171,22 @@ impl Dataset {
         uuid: Uuid,
         fragments: Vec<FragmentId>,
     ) -> Result<(IndexMetadata, Vec<StagedFile>)> {
-        let snapshot = self.snapshot();
-        let stable = snapshot.manifest.has_stable_row_ids();
-        let version = written_version(new.kind, stable);
-        let covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
-        let job = Build {
-            snapshot: Arc::clone(snapshot),
+        let build = Build {
+            snapshot: Arc::clone(self.snapshot()),
             field: field.clone(),
             kind: new.kind,
-            by_address: is_by_address(new.kind, version, stable),
             uuid,
             fragments,
             parameters: new.parameters,
             durability: self.durability(),
         };
-        let built = match new.kind.has_zones() {
-            true => {
-                let source = ZoneSource::of_fragments(job.fragments.clone());
-                zones::run(job, source).await?
-            }
-            false => build::run(job).await?,
-        };
-        let details = details(new.kind, field, new.parameters);
-        let entry = entry(snapshot, name, field, details, version, covered, uuid, &built)?;
-        Ok((entry, built.files))
+        segment::build(name, build, Vec::new()).await
     }
-}
-
-/// The entry of a segment that was written now.
-#[expect(clippy::too_many_arguments, reason = "they are the parts of an entry")]
-pub(super) fn entry(
-    snapshot: &Snapshot,
-    name: &str,
-    field: &Field,
-    details: Details,
-    version: i32,
-    covered: RoaringBitmap,
-    uuid: Uuid,
-    built: &Built,
-) -> Result<IndexMetadata> {
-    let now = runtime::now();
-    let millis = now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanos / 1_000_000));
-    IndexParts {
-        uuid,
-        name: name.to_owned(),
-        fields: vec![field.id],
-        dataset_version: snapshot.version(),
-        fragments: Some(covered.into_iter().collect()),
-        index_version: Some(version),
-        created_at: u64::try_from(millis).ok(),
-        base_id: None,
-        files: built.sizes.clone(),
-        details: Some(details),
-        covering_fields: Vec::new(),
-    }
-    .entry()
-}
-
-/// The details of an index in its entry.
-pub(super) fn details(kind: IndexKind, field: &Field, parameters: IndexParameters) -> Details {
-    let bytes = match kind {
-        IndexKind::ZoneMap => zone_map_details(parameters.zone_rows, &field.data_type()).into(),
-        _ => Bytes::new(),
-    };
-    (kind.details_type(), bytes)
 }
 
 /// Whether an index of this kind can be made.
 pub(super) fn can_make(kind: IndexKind) -> bool {
     matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList) || kind.has_zones()
-}
-
-/// Whether the files of an index name rows by their addresses.
-pub(super) fn is_by_address(kind: IndexKind, version: i32, stable_row_ids: bool) -> bool {
-    !stable_row_ids || kind.domain(version) == IdDomain::Addresses
-}
-
-/// The version of the files that are written, as the reference does.
-pub(super) fn written_version(kind: IndexKind, stable_row_ids: bool) -> i32 {
-    match kind {
-        IndexKind::BTree => i32::from(stable_row_ids),
-        IndexKind::LabelList => 1,
-        _ => 0,
-    }
 }
 
 fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {

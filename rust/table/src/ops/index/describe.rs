@@ -12,9 +12,9 @@ use pennon_index::{IndexKind, ScalarIndex, VectorIndexKind, VectorModel};
 use roaring::RoaringBitmap;
 
 use super::vectors::VectorStatistics;
-use super::{kind_of, live_rows, vectors};
+use super::{live_rows, vectors};
 use crate::dataset::Dataset;
-use crate::indices::{Coverage, Segment, segments};
+use crate::indices::{Coverage, Segment, kind_of, segments};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 

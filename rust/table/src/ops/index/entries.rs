@@ -75,6 +75,13 @@ impl Entries {
     }
 }
 
+#[cfg(test)]
+impl Entries {
+    pub(super) fn spilled_files(&self) -> usize {
+        self.spilled.len()
+    }
+}
+
 fn run_of(batch: &RecordBatch) -> Result<SortedRun> {
     let [values, rows] = batch.columns() else {
         return Err(Error::internal(format!("{} columns of sorted values", batch.num_columns())));

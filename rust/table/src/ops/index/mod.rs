@@ -2,8 +2,9 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | a new index, and the segment that replaces one | `create.rs` |
-//! | the files of a segment, from the values of a column | `build.rs` |
+//! | a new index | `create.rs` |
+//! | a segment, of the rows of fragments and the entries of other segments | `segment.rs` |
+//! | its files | `build.rs` |
 //! | the same of zone maps and Bloom filters | `zones.rs` |
 //! | sorted values, in memory or in temporary files | `entries.rs` |
 //! | what is there, and how far it reaches | `describe.rs` |
@@ -18,6 +19,7 @@ mod describe;
 mod entries;
 mod optimize;
 mod remap;
+mod segment;
 mod uncommitted;
 mod vectors;
 mod zones;
@@ -72,13 +74,6 @@ impl Dataset {
         let change = StagedChange { files, ..StagedChange::from(transaction) };
         self.commit_change(change).await
     }
-}
-
-/// Kind and file version of an entry.
-fn kind_of(parts: &pennon_core::wire::index_parts::IndexParts) -> (IndexKind, i32) {
-    let names: Vec<&str> = parts.files.iter().map(|(name, _)| name.as_str()).collect();
-    let kind = IndexKind::of_details(parts.details.as_ref().map(|(url, _)| url.as_str()), &names);
-    (kind, parts.index_version.unwrap_or(0))
 }
 
 /// Live rows of some fragments of a version.

@@ -1,33 +1,22 @@
 //! Care of an index: rows that it does not cover go into it, segments become one.
-//!
-//! Entries whose rows the segment does not cover any more, or that are deleted, are left out on the way: after an update a
-//! segment over row ids still has the values that rows had before.
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
-use arrow_select::concat::concat;
-use arrow_select::filter::filter;
-use arrow_select::take::take;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{Error, FragmentId, Result, RowAddress};
-use pennon_index::{IndexKind, RowSet, ScalarIndex, SortedRun};
+use pennon_core::{Error, FragmentId, Result};
+use pennon_index::IndexKind;
 use roaring::RoaringBitmap;
 use tracing::instrument;
 use uuid::Uuid;
 
-use super::build::{self, Build, IndexParameters};
-use super::create::{details, is_by_address, written_version};
-use super::entries::{Entries, KEPT};
-use super::vectors;
-use super::zones::{self, ZoneSource};
+use super::build::{Build, IndexParameters, written_version};
+use super::{segment, vectors};
 use crate::dataset::Dataset;
-use crate::indices::{Coverage, Segment, is_about_the_index, segments};
+use crate::indices::{Coverage, Segment, is_about_the_index, kind_of, segments};
 use crate::runtime;
-use crate::scan::covered_rows;
 use crate::versions::snapshot::Snapshot;
-use crate::write::staged::StagedFile;
+use crate::write::staged::{self, StagedFile};
 
 /// Segments whose files are looked for at a time.
 const CHECKED_AT_ONCE: usize = 16;
@@ -101,28 +90,22 @@ impl Dataset {
         })
         .await?;
         let (mut new, mut removed, mut files) = (Vec::new(), Vec::new(), Vec::new());
-        for name in names {
-            if !care.is_about(name) {
-                continue;
+        let remade = async {
+            for name in names.into_iter().filter(|name| care.is_about(name)) {
+                let of_name: Vec<&IndexMetadata> =
+                    entries.iter().filter(|entry| entry.name == name).collect();
+                let change = change_of(&snapshot, &of_name, &readable, &lost, &coverage, care)?;
+                let Some(change) = change else { continue };
+                let (entry, of_entry, replaced) = self.remake(name, &of_name, change).await?;
+                new.push(entry);
+                files.extend(of_entry);
+                removed.extend(replaced);
             }
-            let of_name: Vec<&IndexMetadata> = entries.iter().filter(|entry| entry.name == name).collect();
-            let Some(change) = change_of(&snapshot, &of_name, &readable, &lost, &coverage, care)? else {
-                continue;
-            };
-            let made = self.remake(name, &of_name, change).await;
-            match made {
-                Ok((entry, of_entry, replaced)) => {
-                    new.push(entry);
-                    files.extend(of_entry);
-                    removed.extend(replaced);
-                }
-                Err(error) => {
-                    for file in &files {
-                        file.remove().await;
-                    }
-                    return Err(error);
-                }
-            }
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = remade.await {
+            staged::remove(&files).await;
+            return Err(error);
         }
         if new.is_empty() {
             return Ok(());
@@ -139,51 +122,22 @@ impl Dataset {
     ) -> Result<Remade> {
         let snapshot = Arc::clone(self.snapshot());
         let first = entries.first().ok_or_else(|| Error::internal("an index without segments"))?;
-        let kind = super::kind_of(&IndexParts::of(first)?).0;
+        let kind = kind_of(&IndexParts::of(first)?).0;
         let field = first.fields.first().and_then(|id| snapshot.manifest.schema.field_by_id(*id));
         let field = field.ok_or_else(|| Error::internal("an index of a field that is not there"))?.clone();
         if kind == IndexKind::Vector {
             return vectors::remake(self, name, entries, &field, change).await;
         }
         let IndexChange { removed, merged, fragments, like } = change;
-        let stable = snapshot.manifest.has_stable_row_ids();
-        let version = written_version(kind, stable);
-        let by_address = is_by_address(kind, version, stable);
-        let mut covered: RoaringBitmap = fragments.iter().map(|id| id.0).collect();
-        merged.iter().for_each(|segment| covered |= &segment.covered);
         let parameters = match like {
             None => IndexParameters::default(),
             Some(segment) => parameters_of(&snapshot, segment).await?,
         };
         let uuid = runtime::uuid();
-        let build = Build {
-            snapshot: Arc::clone(&snapshot),
-            field: field.clone(),
-            kind,
-            by_address,
-            uuid,
-            fragments,
-            parameters,
-            durability: self.durability(),
-        };
-        let built = match kind.has_zones() {
-            true => {
-                let source = zones_of(&snapshot, merged, build.fragments.clone()).await?;
-                zones::run(build, source).await?
-            }
-            false => {
-                let read = Arc::clone(&snapshot);
-                let before = runtime::blocking(move || {
-                    let mut before = Entries::new(KEPT);
-                    merged.iter().try_for_each(|s| add_entries_of(&read, s, by_address, &mut before))?;
-                    Ok(before)
-                });
-                build::run_with(build, before.await?).await?
-            }
-        };
-        let details = details(kind, &field, parameters);
-        let entry = super::create::entry(&snapshot, name, &field, details, version, covered, uuid, &built)?;
-        Ok((entry, built.files, removed))
+        let build =
+            Build { snapshot, field, kind, uuid, fragments, parameters, durability: self.durability() };
+        let (entry, files) = segment::build(name, build, merged).await?;
+        Ok((entry, files, removed))
     }
 }
 
@@ -195,27 +149,6 @@ async fn parameters_of(snapshot: &Arc<Snapshot>, segment: Segment) -> Result<Ind
         Err(error) if is_about_the_index(&error) => Ok(IndexParameters::default()),
         found => found,
     }
-}
-
-/// The zones of segments, and of fragments that are read. Those of a segment that does not say enough of its rows are made
-/// again.
-async fn zones_of(
-    snapshot: &Arc<Snapshot>,
-    merged: Vec<Segment>,
-    mut fragments: Vec<FragmentId>,
-) -> Result<ZoneSource> {
-    let mut kept = Vec::with_capacity(merged.len());
-    for segment in merged {
-        let (read, covered) = (Arc::clone(snapshot), segment.covered.clone());
-        let has_moves = segment.has_moves();
-        let index = runtime::blocking(move || segment.open(&read)).await?;
-        if has_moves || !index.has_whole_zones() {
-            fragments.extend(covered.into_iter().map(FragmentId));
-        } else {
-            kept.push((index, covered));
-        }
-    }
-    Ok(ZoneSource { kept, ..ZoneSource::of_fragments(fragments) })
 }
 
 /// What is to be done for an index, if anything.
@@ -233,7 +166,7 @@ fn change_of(
     let mut kinds = Vec::with_capacity(entries.len());
     for entry in entries {
         let parts = IndexParts::of(entry)?;
-        let kind = super::kind_of(&parts).0;
+        let kind = kind_of(&parts).0;
         let can_make = match kind {
             IndexKind::Vector => vectors::can_remake(&parts)?,
             kind => super::create::can_make(kind),
@@ -260,7 +193,7 @@ fn change_of(
     // A segment keeps the entries of rows that it does not cover any more. Readers that mask segments together, as the
     // reference does, take them for rows of a segment that covers these; so there is one segment if it may name such rows.
     let stable = snapshot.manifest.has_stable_row_ids();
-    let names_ids = |kind: &IndexKind| !is_by_address(*kind, written_version(*kind, stable), stable);
+    let names_ids = |kind: &IndexKind| !kind.has_addresses(written_version(*kind, stable), stable);
     let newest = entries.iter().filter_map(|entry| entry.fragments.as_ref()?.max()).max();
     let may_be_named = coverage.has_moves()
         || kinds.iter().any(names_ids)
@@ -285,102 +218,4 @@ fn change_of(
     let fragments = fragments_of(uncovered | (of_chosen - kept));
     let removed = chosen.into_iter().cloned().collect();
     Ok(Some(IndexChange { removed, merged, fragments, like }))
-}
-
-/// Adds the entries of a segment for live rows that it covers. Blocks on the store.
-fn add_entries_of(
-    snapshot: &Arc<Snapshot>,
-    segment: &Segment,
-    by_address: bool,
-    entries: &mut Entries,
-) -> Result<()> {
-    let mut parts: Vec<(ArrayRef, UInt64Array)> = Vec::new();
-    let mut keep = |values: &ArrayRef, rows: &UInt64Array| {
-        keep_live(snapshot, segment, by_address, values, rows, &mut parts)
-    };
-    match segment.open(snapshot)?.as_ref() {
-        ScalarIndex::BTree(index) => index.scan(&mut |values, rows| keep(&values, &rows))?,
-        ScalarIndex::Bitmap(index) => index.scan(&mut |keys, sets| {
-            let (values, rows) = flattened(keys, &sets)?;
-            keep(&values, &rows)
-        })?,
-        ScalarIndex::LabelList(index) => {
-            index.scan(&mut |items, sets| {
-                let (values, rows) = flattened(items, &sets)?;
-                keep(&values, &rows)
-            })?;
-            let rows = UInt64Array::from_iter_values(rows_of(index.nulls())?);
-            let live = current_rows(snapshot, segment, by_address, &rows)?;
-            let null_lists = live.into_iter().flatten().collect();
-            entries.null_lists = std::mem::take(&mut entries.null_lists).union(null_lists);
-        }
-        ScalarIndex::ZoneMap(_) | ScalarIndex::BloomFilter(_) | ScalarIndex::NGram(_) => {
-            return Err(Error::internal("an index that does not have its values"));
-        }
-    }
-    if parts.is_empty() {
-        return Ok(());
-    }
-    let failed = |e| Error::unsupported(format!("the values of an index at once: {e}"));
-    let values: Vec<&dyn Array> = parts.iter().map(|(values, _)| values.as_ref()).collect();
-    let values = concat(&values).map_err(failed)?;
-    let rows: UInt64Array = parts.iter().flat_map(|(_, rows)| rows.values().iter().copied()).collect();
-    entries.add(SortedRun::of_sorted(values, rows)?)
-}
-
-/// Each key once for each of its rows, and these.
-fn flattened(keys: &ArrayRef, sets: &[RowSet]) -> Result<(ArrayRef, UInt64Array)> {
-    let (mut at, mut rows) = (Vec::new(), Vec::new());
-    for (key, set) in (0_u64..).zip(sets) {
-        let before = rows.len();
-        rows.extend(rows_of(set)?);
-        at.extend(std::iter::repeat_n(key, rows.len() - before));
-    }
-    let values = take(keys.as_ref(), &UInt64Array::from(at), None)
-        .map_err(|e| Error::internal(format!("values of an index: {e}")))?;
-    Ok((values, UInt64Array::from(rows)))
-}
-
-fn rows_of(set: &RowSet) -> Result<impl Iterator<Item = u64> + '_> {
-    set.iter().ok_or_else(|| Error::unsupported("an index that has all rows of a part"))
-}
-
-/// Adds the entries whose rows are live and in fragments that the segment covers, named as the new segment names them.
-fn keep_live(
-    snapshot: &Arc<Snapshot>,
-    segment: &Segment,
-    by_address: bool,
-    values: &ArrayRef,
-    rows: &UInt64Array,
-    parts: &mut Vec<(ArrayRef, UInt64Array)>,
-) -> Result<()> {
-    let current = current_rows(snapshot, segment, by_address, rows)?;
-    let mask: BooleanArray = current.iter().map(|row| Some(row.is_some())).collect();
-    let kept =
-        filter(values.as_ref(), &mask).map_err(|e| Error::internal(format!("values of an index: {e}")))?;
-    let rows: UInt64Array = current.into_iter().flatten().collect();
-    if !rows.is_empty() {
-        parts.push((kept, rows));
-    }
-    Ok(())
-}
-
-/// How the new segment names the rows of another one; `None` for those that are not live in fragments that this one
-/// covers.
-fn current_rows(
-    snapshot: &Arc<Snapshot>,
-    segment: &Segment,
-    by_address: bool,
-    rows: &UInt64Array,
-) -> Result<Vec<Option<u64>>> {
-    let has_addresses = segment.has_addresses(snapshot);
-    if has_addresses && !by_address {
-        return Err(Error::internal("an index over addresses becomes one over ids"));
-    }
-    let addresses = covered_rows(snapshot, segment, rows.values())?;
-    let named = |(row, address): (&u64, Option<RowAddress>)| {
-        // Ids stay ids; else the address is what it is now.
-        Some(if by_address { address?.0 } else { address.map(|_| *row)? })
-    };
-    Ok(rows.values().iter().zip(addresses).map(named).collect())
 }

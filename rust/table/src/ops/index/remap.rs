@@ -19,15 +19,14 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::build::{Build, Built, IndexParameters, complete, sink};
-use super::kind_of;
 use super::vectors;
 use super::zones::{self, ZoneSource};
-use crate::indices::{Segment, is_about_the_index, key_of, segments};
+use crate::indices::{Segment, is_about_the_index, key_of, kind_of, segments};
 use crate::runtime::{self, blocking, concurrently, processors};
 use crate::scan::ids_of_live_rows;
 use crate::store::{Durability, Sink};
 use crate::versions::snapshot::Snapshot;
-use crate::write::staged::StagedFile;
+use crate::write::staged::{self, StagedFile};
 
 /// Parts of an index that were read and wait to be written.
 const PARTS_WAITING: usize = 2;
@@ -127,9 +126,7 @@ pub(crate) async fn remap(
         }
     }
     let Some(error) = failed else { return Ok(remapped) };
-    for file in &remapped.files {
-        file.remove().await;
-    }
+    staged::remove(&remapped.files).await;
     Err(error)
 }
 
@@ -217,7 +214,6 @@ async fn rewrite_zones(
         snapshot: Arc::clone(snapshot),
         field,
         kind: segment.kind,
-        by_address: true,
         uuid,
         fragments: Vec::new(),
         parameters: IndexParameters::of(&index),

@@ -14,10 +14,10 @@ use tracing::instrument;
 use uuid::Uuid;
 
 use super::optimize::IndexChange;
-use super::{kind_of, vectors};
+use super::vectors;
 use crate::commit::indexed_versions;
 use crate::dataset::Dataset;
-use crate::indices::{Coverage, segments};
+use crate::indices::{Coverage, kind_of, segments};
 use crate::runtime::{blocking, gather};
 use crate::versions::snapshot::Snapshot;
 

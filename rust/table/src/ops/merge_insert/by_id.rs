@@ -1,5 +1,6 @@
 //! Matches where the key is the row id: found by the index of row ids, without reading a column.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -7,19 +8,18 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use pennon_core::lengths::to_u64;
-use pennon_core::{Error, Result, RowAddress, RowId};
-use tokio::runtime::Handle;
+use pennon_core::schema::Field;
+use pennon_core::{Error, FragmentId, Result, RowAddress, RowId};
 
 use super::found::JoinResult;
+use super::join::{PAIR_BYTES, PAIRS};
 use super::plan::{MergePlan, ROW_ID};
 use super::sides::{JoinColumns, column};
 use super::source::MergeSource;
-use crate::runtime::{CancellationToken, check};
+use crate::batches::{row_bytes, rows_within};
+use crate::runtime::{CancellationToken, check, wait_for};
 use crate::scan::{self, JsonHandling, Projection, TakeOptions, TakeRows};
 use crate::versions::snapshot::Snapshot;
-
-/// Pairs of rows a condition is evaluated for at once.
-const PAIRS: usize = 16 << 10;
 
 /// Finds the rows of the table that have the ids of a source; a null is not an id.
 ///
@@ -50,7 +50,14 @@ pub(super) fn find(
                 None => unknown = (unknown.0 + 1, unknown.1.or(Some(id.0))),
             }
         }
-        for pairs in pairs.chunks(PAIRS) {
+        let mut left = pairs.as_slice();
+        while !left.is_empty() {
+            let at_once = match plan.condition() {
+                Some(_) => pairs_at_once(snapshot, columns, &batch, left),
+                None => left.len(),
+            };
+            let (pairs, later) = left.split_at(at_once);
+            left = later;
             let passes = match plan.condition() {
                 Some(condition) => {
                     Some(condition.evaluate_mask(&condition_input(snapshot, columns, &batch, pairs)?)?)
@@ -75,6 +82,27 @@ pub(super) fn find(
     }
 }
 
+/// How many of some pairs the condition is evaluated for at once.
+fn pairs_at_once(
+    snapshot: &Snapshot,
+    columns: &JoinColumns,
+    source: &RecordBatch,
+    pairs: &[(u32, RowAddress)],
+) -> usize {
+    let pairs = pairs.get(..PAIRS).unwrap_or(pairs);
+    let manifest = &snapshot.manifest;
+    let fields = columns.of_target().iter().filter_map(|name| manifest.schema.field_by_path(name));
+    let fields: Vec<Field> = fields.cloned().collect();
+    let fragments: BTreeSet<FragmentId> = pairs.iter().map(|(_, address)| address.fragment()).collect();
+    let fragments: Vec<_> = fragments.into_iter().filter_map(|id| manifest.fragment(id)).collect();
+    let of_target = scan::stored_row_bytes(&fragments, &fields);
+    let sizes = pairs.iter().map(|(row, _)| {
+        let of_source = usize::try_from(*row).map_or(0, |row| row_bytes(source, row));
+        of_target.saturating_add(of_source)
+    });
+    rows_within(PAIR_BYTES, sizes)
+}
+
 /// The columns of the condition, for pairs of rows.
 fn condition_input(
     snapshot: &Arc<Snapshot>,
@@ -87,7 +115,7 @@ fn condition_input(
     let addresses = TakeRows::Addresses(pairs.iter().map(|(_, address)| *address).collect());
     let names = Projection::Names(columns.of_target().to_vec());
     let options = TakeOptions { columns: Some(names), json: JsonHandling::Stored, ..TakeOptions::default() };
-    let target = Handle::current().block_on(scan::take(Arc::clone(snapshot), addresses, &options))?;
+    let target = wait_for(scan::take(Arc::clone(snapshot), addresses, &options))?;
     if to_u64(target.num_rows()) != to_u64(source.num_rows()) {
         return Err(Error::internal("rows that match were deleted"));
     }

@@ -21,7 +21,7 @@ use super::rows::Ordered;
 use super::sides::column;
 use super::source::MergeSource;
 use crate::batches::{first_rows_within, interleave_arrays};
-use crate::scan::{JsonHandling, Projection, Scan, ScanOptions};
+use crate::scan::{JsonHandling, Projection, ROW_ADDRESS, Scan, ScanOptions};
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::write::columns::{self, ColumnFiles};
@@ -126,7 +126,7 @@ struct Patch {
 impl Patch {
     /// The first rows with the new values of those that match; of them and of the new values as many as make a piece.
     fn apply(&mut self, old: &RecordBatch) -> Result<RecordBatch> {
-        let addresses = column(old, "_rowaddr")?;
+        let addresses = column(old, ROW_ADDRESS)?;
         let addresses = addresses
             .as_primitive_opt::<UInt64Type>()
             .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;

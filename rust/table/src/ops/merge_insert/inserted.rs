@@ -3,11 +3,11 @@
 //! They are named with every merge that inserts, whether or not its key is declared.
 
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use pennon_core::Result;
 use pennon_core::transaction::KeyFilter;
-use pennon_core::{Error, Result};
 
 use super::found::MatchedRows;
+use super::keys::wrong;
 use super::plan::MergePlan;
 use super::rows::unmatched;
 use super::sides::JoinColumns;
@@ -29,11 +29,7 @@ pub(super) fn keys(
         let arrays = columns.keys_of(&batch)?;
         let named = arrays.into_iter().enumerate().map(|(at, array)| (format!("key{at}"), array));
         let keys = RecordBatch::try_from_iter(named).and_then(|keys| unmatched(matched, first, &keys));
-        hashes.extend(inserted_keys::hashes_without_null(keys.map_err(failed)?.columns())?);
+        hashes.extend(inserted_keys::hashes_without_null(keys.map_err(wrong)?.columns())?);
     }
     Ok(inserted_keys::filter(plan.key_ids(), hashes, shares))
-}
-
-fn failed(error: ArrowError) -> Error {
-    Error::invalid_input(format!("The keys of a merge: {error}"))
 }

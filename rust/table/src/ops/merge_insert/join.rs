@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use arrow_select::take::{take, take_record_batch};
@@ -26,7 +26,7 @@ use super::plan::MergePlan;
 use super::sides::{Batches, JoinColumns, Side};
 use super::source::{MergeSource, bytes_of};
 use super::table::Table;
-use crate::batches::{concat_batches, interleave_batches, row_bytes, rows_within};
+use crate::batches::{batch_with_rows, concat_batches, interleave_batches, row_bytes, rows_within};
 use crate::expr::Expression;
 use crate::runtime::{CancellationToken, check};
 use crate::runtime::{concurrently, processors};
@@ -45,8 +45,8 @@ const LEAST_LIMIT: u64 = 64 << 10;
 const PENDING: usize = 1024;
 const PENDING_BYTES: u64 = 1 << 20;
 /// Pairs of rows a condition is evaluated for at once, and the bytes of what it reads.
-const PAIRS: usize = 16 << 10;
-const PAIR_BYTES: u64 = 64 << 20;
+pub(super) const PAIRS: usize = 16 << 10;
+pub(super) const PAIR_BYTES: u64 = 64 << 20;
 /// Streamed rows that are worth a thread.
 const SHARED_ROWS: u64 = 256 << 10;
 /// Threads that look for matches, at most.
@@ -344,8 +344,7 @@ impl Build {
             fields.push(Arc::clone(field));
             columns.push(take(column, &rows, None).map_err(failed)?);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
-        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(failed)
+        batch_with_rows(Arc::new(Schema::new(fields)), columns, pairs.len()).map_err(failed)
     }
 }
 

@@ -139,6 +139,6 @@ fn words_of(column: &ArrayRef, words: &mut Vec<u64>) -> Result<()> {
     Ok(())
 }
 
-fn wrong(error: ArrowError) -> Error {
+pub(super) fn wrong(error: ArrowError) -> Error {
     Error::invalid_input(format!("The keys of a merge: {error}"))
 }

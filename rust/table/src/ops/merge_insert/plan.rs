@@ -15,11 +15,9 @@ use pennon_core::{Error, FieldId, Result};
 use crate::expr::Expression;
 use crate::json;
 use crate::scan;
+pub(super) use crate::scan::ROW_ID;
 use crate::versions::snapshot::Snapshot;
 use crate::write::members;
-
-/// The column of row ids, which can be a key.
-pub(super) const ROW_ID: &str = "_rowid";
 
 /// What happens to rows that are in the table and in the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

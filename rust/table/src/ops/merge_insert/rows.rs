@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
+use arrow_array::{BooleanArray, RecordBatch, UInt64Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
@@ -21,7 +21,7 @@ use pennon_core::{Error, Result, RowAddress};
 use super::found::MatchedRows;
 use super::sides::column;
 use super::source::{MergeSource, Numbered};
-use crate::batches::{interleave_batches, most_row_bytes, row_bytes, rows_within};
+use crate::batches::{batch_with_rows, interleave_batches, most_row_bytes, row_bytes, rows_within};
 use crate::spill::{Spilled, Writer};
 use crate::write::members::complete;
 
@@ -249,7 +249,7 @@ impl Replacement {
     pub(super) fn apply(&mut self, read: &RecordBatch) -> Result<RecordBatch> {
         let given = self.source.next_rows(read.num_rows())?;
         let read = read.slice(0, given.num_rows());
-        let addresses = column(&read, "_rowaddr")?;
+        let addresses = column(&read, crate::scan::ROW_ADDRESS)?;
         let addresses = addresses
             .as_primitive_opt::<UInt64Type>()
             .ok_or_else(|| Error::internal("row addresses that are no numbers"))?;
@@ -279,8 +279,7 @@ fn table_rows(schema: &Schema, given: &RecordBatch, read: Option<&RecordBatch>) 
         fields.push(field.to_arrow().with_data_type(array.data_type().clone()).with_nullable(true));
         columns.push(array);
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(given.num_rows()));
-    RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options).map_err(failed)
+    batch_with_rows(Arc::new(ArrowSchema::new(fields)), columns, given.num_rows()).map_err(failed)
 }
 
 /// Rows of the source that match nothing, with the columns of the table.

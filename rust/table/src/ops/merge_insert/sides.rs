@@ -7,17 +7,16 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
-use futures::TryStreamExt;
 use pennon_core::lengths::to_u64;
 use pennon_core::{Error, Result};
-use tokio::runtime::Handle;
 
 use super::keys::Encoder;
 use super::plan::MergePlan;
 use super::source::MergeSource;
 use crate::expr::Expression;
-use crate::scan::{BatchStream, Filter, IndexMatches, JsonHandling, Projection, Scan, ScanOptions};
+use crate::scan::{Filter, IndexMatches, JsonHandling, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;
+use crate::write::columns;
 
 /// Bytes that a row of the hashed side takes besides its values.
 pub(super) const OVERHEAD: u64 = 48;
@@ -168,7 +167,7 @@ impl JoinColumns {
             scan = scan.among(Arc::new(indexed));
         }
         let stream = scan.stream();
-        let batches = wait_for(stream).map(|batch| {
+        let batches = columns::values(stream).map(|batch| {
             let batch = batch?;
             let addresses = column(&batch, ADDRESS)?;
             self.side(&batch, "target", &self.target, addresses)
@@ -221,10 +220,4 @@ fn batch_of(columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
 pub(super) fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
     let missing = || Error::internal(format!("column {name} was not read for a merge"));
     batch.column_by_name(name).cloned().ok_or_else(missing)
-}
-
-/// The batches of a stream; the calling thread, a blocking one, waits for each.
-fn wait_for(mut stream: BatchStream) -> impl Iterator<Item = Result<RecordBatch>> {
-    let runtime = Handle::current();
-    std::iter::from_fn(move || runtime.block_on(stream.try_next()).transpose())
 }

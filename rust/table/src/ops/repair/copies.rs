@@ -1,6 +1,5 @@
 //! Files of a copy of the table.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use pennon_core::manifest::ManifestFile;
@@ -10,11 +9,8 @@ use super::RepairOptions;
 use super::metadata::has;
 use crate::ops::verify::{Pace, StoredFile, check};
 use crate::runtime;
-use crate::store::{Durability, Store};
+use crate::store::{self, Durability, Store};
 use crate::versions::VERSIONS;
-
-/// Bytes that are read at once.
-const BYTES: u64 = 4 << 20;
 
 /// A table with the same files.
 pub(super) struct TableCopy(Arc<Store>);
@@ -86,20 +82,5 @@ pub(super) async fn copy(
     path: String,
     durability: Durability,
 ) -> Result<()> {
-    runtime::blocking(move || {
-        let source = from.store.source(&from.path, None);
-        let size = source.size()?;
-        let mut sink = to.replacing_sink(&path, durability)?;
-        let mut start = 0;
-        while start < size {
-            let range = start..size.min(start + BYTES);
-            start = range.end;
-            for bytes in source.read(&[range])? {
-                sink.write_all(&bytes)
-                    .map_err(|e| Error::store(format!("{}: {e}", to.full_path(&path))).with_source(e))?;
-            }
-        }
-        sink.finish(durability)
-    })
-    .await
+    runtime::blocking(move || store::copy(&from.store, &from.path, &to, &path, durability)).await
 }

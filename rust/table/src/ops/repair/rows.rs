@@ -79,11 +79,9 @@ pub(super) async fn steps(
     findings: &[&Finding],
     damaged: &HashSet<String>,
 ) -> Result<Vec<(RepairAction, Step)>> {
-    let missing = || Error::internal(format!("fragment {fragment} is not in the version that was verified"));
-    let mut fragments = snapshot.manifest.fragments.decode_all();
-    let fragment = fragments.find(|found| found.id == fragment).ok_or_else(missing)?;
-    let deleted = snapshot.deletion_vector(&fragment).await.ok();
-    let (rows, has_ids) = live_rows(snapshot, &fragment, deleted.as_deref()).await;
+    let fragment = snapshot.manifest.require_fragment(fragment)?;
+    let deleted = snapshot.deletion_vector(fragment).await.ok();
+    let (rows, has_ids) = live_rows(snapshot, fragment, deleted.as_deref()).await;
     let pages = deleted.is_some().then(|| rows_of_pages(findings)).flatten();
     let in_pages =
         |offset: u64| pages.as_ref().is_none_or(|pages| pages.iter().any(|rows| rows.contains(&offset)));
@@ -122,7 +120,7 @@ pub(super) async fn steps(
         let ids: Vec<u64> = lost.iter().map(|row| row.id).collect();
         let offsets = lost.iter().filter_map(|row| u32::try_from(row.offset).ok()).collect();
         let quarantine = Quarantine {
-            fragment: Arc::clone(&fragment),
+            fragment: Arc::clone(fragment),
             offsets: pages.is_some().then_some(offsets),
             ids: in_ranges(&ids),
             has_ids,
@@ -218,10 +216,8 @@ fn ids_in(older: &Arc<Snapshot>, wanted: &[LiveRow], damaged: &HashSet<String>) 
     }
     let mut found = Vec::new();
     for (id, rows) in by_fragment {
-        let Some(fragment) = older.manifest.fragments.decode_all().find(|fragment| fragment.id == id) else {
-            continue;
-        };
-        let mut files = paths::of_fragment(&fragment);
+        let fragment = older.manifest.require_fragment(id)?;
+        let mut files = paths::of_fragment(fragment);
         let is_lost = files.any(|file| match older.locate(file.folder, &file.name, file.base_id) {
             Ok((store, path)) => damaged.contains(&store.full_path(&path)),
             Err(_) => true,
@@ -229,7 +225,7 @@ fn ids_in(older: &Arc<Snapshot>, wanted: &[LiveRow], damaged: &HashSet<String>) 
         if is_lost {
             continue;
         }
-        let versions = FragmentReader::new(Arc::clone(older), Arc::clone(&fragment), 0).last_updated()?;
+        let versions = FragmentReader::new(Arc::clone(older), Arc::clone(fragment), 0).last_updated()?;
         let is_same = |(row, at): &&(&LiveRow, RowAddress)| versions.get(at.offset().into()) == row.updated;
         found.extend(rows.iter().filter(is_same).map(|(row, _)| row.id));
     }
@@ -256,7 +252,7 @@ impl Quarantine {
     pub(super) async fn commit(self, dataset: Dataset) -> Result<()> {
         let Self { fragment, offsets, ids, has_ids } = self;
         let id = fragment.id;
-        let now = dataset.manifest().fragments.decode_all().find(|now| now.id == id);
+        let now = dataset.manifest().fragment(id);
         // Rows of it may have been restored, and be deleted in it.
         if now.is_none_or(|now| now.files != fragment.files) {
             return Err(Error::invalid_input(format!(

@@ -12,7 +12,7 @@ use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::{Error, FieldId, Result, RowAddress, RowId, Version};
 use pennon_datafile::statistics::ColumnStatistics;
 
-use super::{FragmentReader, Loaded, clip};
+use super::{FragmentReader, clip};
 use crate::scan::system_columns::System;
 use crate::scan::units::array_rows;
 use crate::versions::snapshot::Snapshot;
@@ -30,6 +30,38 @@ pub(in crate::scan) enum SystemValues<'a> {
     Ids(&'a RowIdSequence),
 }
 
+/// What happened to a row in the version that is recorded of it.
+#[derive(Debug, Clone, Copy)]
+enum VersionOf {
+    Creation,
+    LastUpdate,
+}
+
+impl VersionOf {
+    fn source(self, fragment: &Fragment) -> &Option<LineageSource> {
+        match self {
+            Self::Creation => &fragment.created_at,
+            Self::LastUpdate => &fragment.last_updated_at,
+        }
+    }
+
+    /// The versions in the manifest, if they are there.
+    fn recorded(self, fragment: &Fragment) -> Result<Option<VersionSequence>> {
+        match self {
+            Self::Creation => fragment.created_at_sequence(),
+            Self::LastUpdate => fragment.last_updated_at_sequence(),
+        }
+    }
+
+    /// The field of the column with the versions.
+    fn field(self) -> FieldId {
+        match self {
+            Self::Creation => FieldId::ROW_CREATED_AT,
+            Self::LastUpdate => FieldId::ROW_LAST_UPDATED_AT,
+        }
+    }
+}
+
 impl FragmentReader {
     /// A system column of the rows of all ranges. Ranges hold live rows only, unless `deleted` says otherwise.
     pub(in crate::scan) fn system(
@@ -45,13 +77,8 @@ impl FragmentReader {
             }
             System::RowId | System::RowAddress => self.addresses(ranges, &mut values),
             System::RowOffset => self.offsets(ranges, deleted, &mut values)?,
-            System::CreatedAt => {
-                let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
-                self.versions(source, FieldId::ROW_CREATED_AT, &self.created, decode, ranges, &mut values)?;
-            }
-            System::LastUpdatedAt => {
-                self.last_updated_of(ranges, &mut values)?;
-            }
+            System::CreatedAt => self.versions(VersionOf::Creation, ranges, &mut values)?,
+            System::LastUpdatedAt => self.versions(VersionOf::LastUpdate, ranges, &mut values)?,
         }
         let nulls = match column {
             System::RowId | System::RowAddress if deleted => self.liveness(ranges)?,
@@ -84,8 +111,7 @@ impl FragmentReader {
 
     /// In which versions all physical rows were made and last changed. Blocks on the store if that is column-backed.
     pub(crate) fn all_versions(&self) -> Result<(VersionSequence, VersionSequence)> {
-        let (source, decode) = (&self.fragment.created_at, || self.fragment.created_at_sequence());
-        Ok((self.all_of(source, FieldId::ROW_CREATED_AT, decode)?, self.last_updated()?))
+        Ok((self.all_of(VersionOf::Creation)?, self.all_of(VersionOf::LastUpdate)?))
     }
 
     /// In which versions a physical row was made and last changed. Blocks on the store if that is column-backed.
@@ -110,29 +136,22 @@ impl FragmentReader {
 
     /// In which version each physical row was last changed. Blocks on the store if that is column-backed.
     pub(crate) fn last_updated(&self) -> Result<VersionSequence> {
-        let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
-        self.all_of(source, FieldId::ROW_LAST_UPDATED_AT, decode)
+        self.all_of(VersionOf::LastUpdate)
     }
 
     /// Appends in which version each of these physical rows was last changed. Blocks on the store if that is column-backed.
     pub(crate) fn last_updated_of(&self, rows: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
-        let (source, decode) = (&self.fragment.last_updated_at, || self.fragment.last_updated_at_sequence());
-        let field = FieldId::ROW_LAST_UPDATED_AT;
-        self.versions(source, field, &self.updated, decode, rows, values)
+        self.versions(VersionOf::LastUpdate, rows, values)
     }
 
-    fn all_of(
-        &self,
-        source: &Option<LineageSource>,
-        field: FieldId,
-        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-    ) -> Result<VersionSequence> {
+    fn all_of(&self, event: VersionOf) -> Result<VersionSequence> {
         let rows = self.fragment.physical_rows;
-        if *source != Some(LineageSource::Column) {
-            return Ok(decode()?.unwrap_or_else(|| VersionSequence::unrecorded(rows)));
+        if *event.source(&self.fragment) != Some(LineageSource::Column) {
+            let recorded = event.recorded(&self.fragment)?;
+            return Ok(recorded.unwrap_or_else(|| VersionSequence::unrecorded(rows)));
         }
         let mut versions = Vec::new();
-        self.lineage_column(field, &RowRanges::from(0..rows), &mut versions)?;
+        self.lineage_column(event.field(), &RowRanges::from(0..rows), &mut versions)?;
         let mut sequence = VersionSequence::default();
         for run in versions.chunk_by(|a, b| a == b) {
             let (Some(version), Ok(rows)) = (run.first(), u64::try_from(run.len())) else { continue };
@@ -164,12 +183,10 @@ impl FragmentReader {
     pub(in crate::scan) fn system_values(&self, column: System) -> Result<SystemValues<'_>> {
         let fragment = &self.fragment;
         let stable = self.snapshot.manifest.has_stable_row_ids();
-        let versions = |source: &Option<LineageSource>, field| {
-            Ok::<_, Error>(match source {
-                Some(LineageSource::Column) if stable => Some(self.column_backed_values(field)?),
-                Some(_) if stable => None,
-                _ => Some(SystemValues::Constant(VersionSequence::UNRECORDED.0)),
-            })
+        let versions = |event: VersionOf| match event.source(fragment) {
+            Some(LineageSource::Column) if stable => self.column_backed_values(event.field()),
+            Some(_) if stable => Ok(SystemValues::Runs(self.sequence(event)?)),
+            _ => Ok(SystemValues::Constant(VersionSequence::UNRECORDED.0)),
         };
         Ok(match column {
             System::RowOffset => SystemValues::Unknown,
@@ -178,46 +195,30 @@ impl FragmentReader {
                 _ => SystemValues::Ids(self.inline_row_ids()?),
             },
             System::RowId | System::RowAddress => SystemValues::From(RowAddress::new(fragment.id, 0).0),
-            System::CreatedAt => match versions(&fragment.created_at, FieldId::ROW_CREATED_AT)? {
-                Some(values) => values,
-                None => SystemValues::Runs(self.sequence(&self.created, || fragment.created_at_sequence())?),
-            },
-            System::LastUpdatedAt => match versions(&fragment.last_updated_at, FieldId::ROW_LAST_UPDATED_AT)?
-            {
-                Some(values) => values,
-                None => {
-                    SystemValues::Runs(self.sequence(&self.updated, || fragment.last_updated_at_sequence())?)
-                }
-            },
+            System::CreatedAt => versions(VersionOf::Creation)?,
+            System::LastUpdatedAt => versions(VersionOf::LastUpdate)?,
         })
     }
 
-    fn sequence<'a>(
-        &self,
-        cell: &'a Loaded<VersionSequence>,
-        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-    ) -> Result<&'a VersionSequence> {
+    fn sequence(&self, event: VersionOf) -> Result<&VersionSequence> {
+        let kept = match event {
+            VersionOf::Creation => &self.created,
+            VersionOf::LastUpdate => &self.updated,
+        };
         let missing = || Error::internal(format!("versions of fragment {} vanished", self.fragment.id));
-        cell.get_or_load(|| decode()?.ok_or_else(missing))
+        kept.get_or_load(|| event.recorded(&self.fragment)?.ok_or_else(missing))
     }
 
-    fn versions(
-        &self,
-        source: &Option<LineageSource>,
-        field: FieldId,
-        cell: &Loaded<VersionSequence>,
-        decode: impl FnOnce() -> Result<Option<VersionSequence>>,
-        ranges: &RowRanges,
-        values: &mut Vec<u64>,
-    ) -> Result<()> {
+    fn versions(&self, event: VersionOf, ranges: &RowRanges, values: &mut Vec<u64>) -> Result<()> {
+        let source = event.source(&self.fragment);
         if !self.snapshot.manifest.has_stable_row_ids() || source.is_none() {
             values.resize(array_rows(ranges)?, VersionSequence::UNRECORDED.0);
             return Ok(());
         }
         if *source == Some(LineageSource::Column) {
-            return self.lineage_column(field, ranges, values);
+            return self.lineage_column(event.field(), ranges, values);
         }
-        let sequence = self.sequence(cell, decode)?;
+        let sequence = self.sequence(event)?;
         ranges.iter().for_each(|range| sequence.extend_into(range, values));
         Ok(())
     }
@@ -297,7 +298,7 @@ pub(crate) fn inline_lineage(
     let mut read = fragment.edit();
     read.last_updated_at = inline(reader.last_updated()?.encode());
     if sequences == Sequences::All {
-        read.created_at = inline(reader.all_versions()?.0.encode());
+        read.created_at = inline(reader.all_of(VersionOf::Creation)?.encode());
         read.row_ids = inline(reader.all_row_ids()?.encode());
     }
     Ok(read)

@@ -16,6 +16,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::{DataFile, Fragment};
 use pennon_core::rows::{RowIdSequence, RowRanges, VersionSequence};
 use pennon_core::schema::{Field, LogicalType};
@@ -28,7 +29,7 @@ pub(super) use self::lineage::SystemValues;
 pub(crate) use self::lineage::{inline_lineage, lineage};
 use self::loaded::Loaded;
 pub(crate) use self::prepare::{Needs, NeedsDeletions, open_ahead, opens_ahead, prepare};
-use super::units::{array_rows, to_u64};
+use super::units::array_rows;
 use crate::blobs;
 use crate::blobs::descriptor;
 use crate::blobs::read::{Blob, BlobSources};
@@ -208,7 +209,7 @@ impl FragmentReader {
     }
 
     /// Bytes that rows take in memory, about, in those fields that are in one file.
-    pub(super) fn bytes_in_memory(&self, fields: &[&Field], ranges: &RowRanges) -> Result<u64> {
+    pub(crate) fn bytes_in_memory(&self, fields: &[&Field], ranges: &RowRanges) -> Result<u64> {
         let mut bytes = 0_u64;
         for field in fields {
             if let FieldLocation::File(at) = self.location(field)

@@ -82,11 +82,6 @@ impl Directory {
         self.ones
     }
 
-    /// Bytes it takes.
-    pub(super) fn memory(&self) -> usize {
-        self.spans.len() * 8 + self.blocks.len() * 4 + self.samples.len() * 4
-    }
-
     #[inline(always)]
     fn before_block(&self, block: usize) -> u64 {
         let within = self.blocks.get(block).copied().unwrap_or_default();

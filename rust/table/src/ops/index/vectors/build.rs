@@ -28,6 +28,7 @@ use crate::scan::{Projection, Scan, ScanOptions, ids_of_live_rows};
 use crate::spill::temporary_file;
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
+use crate::write::staged;
 
 /// Bytes of encoded rows in memory.
 const GATHERED_BYTES: usize = 1 << 30;
@@ -92,8 +93,8 @@ pub(super) async fn run(build: VectorBuild) -> Result<Built> {
     })
     .await;
     let Err(error) = heard else { return built };
-    for file in built.into_iter().flat_map(|built| built.files) {
-        file.remove().await;
+    if let Ok(built) = built {
+        staged::remove(&built.files).await;
     }
     Err(error)
 }

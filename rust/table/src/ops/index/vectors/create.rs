@@ -19,7 +19,7 @@ use super::train::{VectorSource, train};
 use crate::dataset::Dataset;
 use crate::indices::Segment;
 use crate::ops::index::build::Built;
-use crate::runtime;
+use crate::ops::index::segment::new_entry;
 use crate::store::Durability;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::StagedFile;
@@ -168,25 +168,17 @@ impl NewEntry<'_> {
         kind: VectorIndexKind,
         built: Option<&Built>,
     ) -> Result<IndexMetadata> {
-        let now = runtime::now();
-        let millis = now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanos / 1_000_000));
         let details = VectorIndexDetails {
             target_partition_size: self.parameters.target_partition_size.unwrap_or(0),
             runtime_hints: hints(kind, self.parameters),
             ..details
         };
         IndexParts {
-            uuid: self.uuid,
-            name: self.name.to_owned(),
-            fields: vec![self.field.id],
-            dataset_version: snapshot.version(),
             fragments: Some(covered.iter().collect()),
             index_version: Some(kind.version()),
-            created_at: u64::try_from(millis).ok(),
-            base_id: None,
             files: built.map(|built| built.sizes.clone()).unwrap_or_default(),
             details: Some((DETAILS_TYPE.to_owned(), details.encode())),
-            covering_fields: Vec::new(),
+            ..new_entry(snapshot, self.name, self.field, self.uuid)
         }
         .entry()
     }
