@@ -74,11 +74,10 @@ PYTHON_FLOORS = {
     "native": ["_native"],
     "values": [
         *["errors", "types", "blob", "metadata", "processors", "schema", "session", "stats", "transaction"],
-        *["_address", "_c_data", "_compatibility", "_exact_casts", "_expression", "_input", "_lazy", "_logging"],
-        *["_native_loading", "_optional", "_options", "_ordering", "_predicate", "_progress", "_protocols"],
-        *["_python_values"],
-        *["_readers", "_registration", "_render", "_schema_json", "_text", "_time", "arrow", "bitmap", "indices"],
-        *["progress", "pydantic", "vector"],
+        *["_address", "_c_data", "_compatibility", "_exact_casts", "_expression", "_field_paths", "_input"],
+        *["_lazy", "_logging", "_native_loading", "_optional", "_options", "_ordering", "_predicate"],
+        *["_progress", "_protocols", "_python_values", "_readers", "_registration", "_render", "_schema_json"],
+        *["_text", "_time", "_whole_files", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
     ],
     "nouns": [
         *["_compaction", "_file_reader", "_file_writer", "_table", "branches", "cleanup", "file", "merge_insert"],

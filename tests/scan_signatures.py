@@ -1,8 +1,8 @@
 """Writes the signatures of the methods that scan, which Python and its tools can only show if they are written out.
 
 They are those of pylance and our own, so names, order and defaults come from the table of `compatibility.py`; the
-types come from `ScanOptions`, where each option stands once. In a method this script owns the parameters and the
-arguments of `options = given(...)`; the rest is written by hand.
+types come from `ScanOptions`, where each option stands once. Of a method this script owns the parameters; the rest
+is written by hand.
 
     python tests/scan_signatures.py            # exits with 1 if a signature is not what it would write
     python tests/scan_signatures.py --write    # writes them
@@ -55,12 +55,11 @@ def rewritten(text: str, owner: str, methods: list[str]) -> str:
     for method in methods:
         row = table[f"{owner}.{method}"]
         signature = compatibility.parameters(row.get("here", row["takes"]))
-        arguments = "".join(f"            {name}={name},\n" for name in signature if name in options)
-        pattern = rf"(    def {method}\(\n).*?(    \) -> .*?        options = given\().*?(\)\n)"
-        new = rf"\g<1>{parameters(signature, {**options, **OTHER_TYPES})}\g<2>\n{arguments}        \g<3>"
+        pattern = rf"(    def {method}\(\n).*?(    \) -> )"
+        new = rf"\g<1>{parameters(signature, {**options, **OTHER_TYPES})}\g<2>"
         text, count = re.subn(pattern, new, text, count=1, flags=re.DOTALL)
         if count != 1:
-            raise SystemExit(f"{owner}.{method}: no method with `options = given(...)` found")
+            raise SystemExit(f"{owner}.{method}: no such method found")
     return text
 
 

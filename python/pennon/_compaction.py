@@ -513,7 +513,8 @@ def _task(task: CompactionTask) -> dict[str, Any]:
 
 
 def _fragments(parts: list[dict[str, Any]]) -> list[FragmentMetadata]:
-    return [FragmentMetadata.from_json(json.dumps(one)) for one in parts]
+    with loading("FragmentMetadata"):
+        return [FragmentMetadata._of_json(one) for one in parts]
 
 
 def _parsed(text: str) -> Any:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -103,15 +103,15 @@ def _runs(positions: Sequence[int], n: int, count: int) -> list[int]:
     return chosen
 
 
-def opened(data: str | PathLike[str] | LanceDataset) -> LanceDataset:
-    """The dataset, opened if it is not yet. Raises `InvalidInputError` for anything else."""
+def opened(data: str | PathLike[str] | LanceDataset, options: dict[str, Any] | None = None) -> LanceDataset:
+    """The dataset, opened with `options` if it is not yet. Raises `InvalidInputError` for anything else."""
     from pennon.dataset import LanceDataset
 
     if isinstance(data, LanceDataset):
         return data
     if not isinstance(data, str | PathLike):
-        raise InvalidInputError(f"The dataset is a {type(data).__name__}, expected a LanceDataset or where it is")
-    return LanceDataset(data)
+        raise InvalidInputError(f"The dataset is a {type(data).__name__}, expected a pennon.LanceDataset or a uri")
+    return LanceDataset(data, **(options or {}))
 
 
 def check_positive(**numbers: int) -> None:

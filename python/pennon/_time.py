@@ -7,15 +7,16 @@ from datetime import datetime, timedelta, timezone
 
 from pennon.errors import InvalidInputError, InvalidTypeError
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
+_FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
 _OFFSET = re.compile(r"(:.*[+-]\d\d)(\d\d)$")
 
 
 def utc(time: tuple[int, int]) -> datetime:
     """A `datetime` in UTC."""
     seconds, nanoseconds = time
-    return _EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+    return EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
 
 
 def local(time: tuple[int, int]) -> datetime:
@@ -27,8 +28,9 @@ def local(time: tuple[int, int]) -> datetime:
 
 def parsed(text: str) -> datetime:
     """The time of a text in ISO form. Raises `InvalidInputError` for other text."""
-    # Before 3.11 Python does not know the Z of UTC, nor offsets without a colon.
+    # Before 3.11 Python reads no Z, no offsets without a colon, and no fractions of other than 3 or 6 digits.
     known = f"{text[:-1]}+00:00" if text.endswith(("Z", "z")) else _OFFSET.sub(r"\1:\2", text)
+    known = _FRACTION.sub(lambda found: f".{found[1][:6]:0<6}", known)
     try:
         return datetime.fromisoformat(known)
     except ValueError as error:
@@ -48,7 +50,7 @@ def instant(time: datetime | str) -> tuple[int, int]:
     # A timestamp of pandas without a zone does not count as local.
     time = time.to_pydatetime() if hasattr(time, "to_pydatetime") else time
     try:
-        microseconds = (time.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
+        microseconds = (time.astimezone(timezone.utc) - EPOCH) // _MICROSECOND
     except (OverflowError, ValueError) as error:
         raise InvalidInputError(f"The time {time.isoformat()} is out of range: {error}") from error
     return microseconds // 1_000_000, microseconds % 1_000_000 * 1000 + 999

@@ -5,10 +5,11 @@ Nobody should parse them: they change when there is something better to show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from pennon._field_paths import field_paths
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 from pennon.schema import LanceField, LanceSchema
@@ -194,7 +195,7 @@ def _field(field: LanceField) -> list[str]:
 
 
 def _fragment(fragment: FragmentMetadata, schema: LanceSchema) -> list[str]:
-    names = {number: name for field in schema.fields() for number, name in _names(field, "")}
+    names = {field.id: path for path, field in field_paths(schema.fields())}
     parts = [f"rows: {fragment.num_rows}"]
     for file in fragment.files:
         parts.append(f"DataFile {file.path}")
@@ -207,13 +208,6 @@ def _fragment(fragment: FragmentMetadata, schema: LanceSchema) -> list[str]:
         if field.name not in shown and not field.name.startswith("_"):
             parts += _named(field.name, getattr(fragment, field.name))
     return [f"Fragment {fragment.id}", *_indented(parts)]
-
-
-def _names(field: LanceField, prefix: str) -> Iterator[tuple[int, str]]:
-    """The paths of a field and those below it, by their ids."""
-    yield field.id, prefix + field.name
-    for child in field.children():
-        yield from _names(child, f"{prefix}{field.name}.")
 
 
 def _named(name: str, value: Any) -> list[str]:

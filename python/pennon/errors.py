@@ -24,8 +24,10 @@ __all__ = [
     "NotFoundError",
     "PennonError",
     "PositionError",
+    "RepeatedRowError",
     "SchemaMismatchError",
     "StoreError",
+    "TooFewVectorsError",
     "UnsupportedError",
 ]
 
@@ -103,6 +105,37 @@ class InvalidTypeError(InvalidInputError, TypeError):
     Traceback (most recent call last):
         ...
     pennon.errors.InvalidTypeError: predicate must be SQL text or a pyarrow expression, not int
+    """
+
+
+class RepeatedRowError(InvalidInputError):
+    """Several of the given rows change one row of the table. Give one of them.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> table = pennon.write_dataset({"a": [1, 2, 3]}, "memory://repeated", mode="overwrite")
+    >>> table.update_rows([0, 0], {"a": [4, 5]})
+    Traceback (most recent call last):
+        ...
+    pennon.errors.RepeatedRowError: 1 row ids come more than once; the first is 0
+    """
+
+
+class TooFewVectorsError(InvalidInputError):
+    """A column has too few vectors to train the parts of an index. Make the index in one part.
+
+    Examples
+    --------
+    >>> import pennon
+    >>> from pennon.indices import IndicesBuilder
+    >>> from pennon.vector import vec_to_table
+    >>> none = vec_to_table([[0.0, 1.0]]).slice(0, 0)
+    >>> table = pennon.write_dataset(none, "memory://too-few", mode="overwrite")
+    >>> IndicesBuilder(table, "vector").train_ivf(4)
+    Traceback (most recent call last):
+        ...
+    pennon.errors.TooFewVectorsError: Column 'vector' has too few vectors to train an index of the kind IVF_FLAT
     """
 
 

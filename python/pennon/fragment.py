@@ -16,7 +16,7 @@ from pennon._fragment_columns import FragmentColumns
 from pennon._fragment_rows import FragmentSession
 from pennon._options import checked_text, file_version, ignored, location, refuse, unless
 from pennon._render import Grid, listed, panel
-from pennon._table.scans import given
+from pennon._table.scans import given_of
 from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
 from pennon.bitmap import Bitmap
 from pennon.errors import InvalidInputError, NotFoundError
@@ -305,24 +305,7 @@ class LanceFragment(FragmentColumns):
         """
         if schema is not None and columns is None:
             columns = schema.names
-        options = given(
-            columns=columns,
-            batch_size=batch_size,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            batch_readahead=batch_readahead,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
+        options = given_of(locals())
         return self._scan(options)
 
     def to_table(
@@ -352,22 +335,7 @@ class LanceFragment(FragmentColumns):
         >>> table.get_fragment(1).to_table(filter="a > 3")["a"].to_pylist()
         [4, 5]
         """
-        options = given(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
+        options = given_of(locals())
         return self._scan(options).to_table()
 
     def to_batches(
@@ -403,24 +371,7 @@ class LanceFragment(FragmentColumns):
         >>> [batch["a"].to_pylist() for batch in table.get_fragment(1).to_batches(batch_size=2)]
         [[3, 4], [5]]
         """
-        options = given(
-            columns=columns,
-            batch_size=batch_size,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            batch_readahead=batch_readahead,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
+        options = given_of(locals())
         return self._scan(options).to_batches()
 
     def to_pandas(
@@ -446,16 +397,7 @@ class LanceFragment(FragmentColumns):
         >>> table.get_fragment(1).to_pandas(columns={"double": "a * 2"})["double"].tolist()
         [6, 8, 10]
         """
-        options = given(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            order_by=order_by,
-        )
+        options = given_of(locals())
         return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

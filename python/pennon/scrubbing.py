@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pennon._progress import Progress, ProgressLike, Reporter
 from pennon._render import Report
 from pennon._table.handles import TableAddress, address_of
 from pennon._text import counted, in_bytes
+from pennon._whole_files import replacing
 from pennon.errors import CorruptError, InvalidInputError, StoreError
 from pennon.verification import Finding, tabulated
 
@@ -223,10 +223,9 @@ class _State:
             return
         saved = datetime.now(timezone.utc).isoformat(timespec="seconds")
         kept = {"uri": self._uri, "complete": self.complete, "saved": saved, "done": self.done}
-        part = self._path.with_name(f".{self._path.name}.part")
         try:
-            part.write_text(json.dumps(kept))
-            os.replace(part, self._path)
+            with replacing(self._path) as part:
+                part.write_text(json.dumps(kept))
         except OSError as error:
             raise StoreError(f"the state of a scrub cannot be written to {self._path}: {error}") from error
         self._saved = time.monotonic()

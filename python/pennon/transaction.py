@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid as _uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pennon._compatibility import ExplainsAbsence
 from pennon._options import deprecated
+from pennon._time import EPOCH
 from pennon.errors import InvalidTypeError
 from pennon.metadata import DataFile, FragmentMetadata
 from pennon.schema import LanceSchema
@@ -30,8 +31,6 @@ __all__ = [
 
 LANCE_COMMIT_MESSAGE_KEY = "__lance_commit_message"
 """The transaction property that holds the commit message."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class Index:
 
     @property
     def _created_at_ms(self) -> int | None:
-        return None if self.created_at is None else (self.created_at - _EPOCH) // timedelta(milliseconds=1)
+        return None if self.created_at is None else (self.created_at - EPOCH) // timedelta(milliseconds=1)
 
 
 class LanceOperation(ExplainsAbsence):
@@ -424,7 +423,7 @@ def _update_map(parts: dict[str, Any]) -> LanceOperation.UpdateMap:
 
 _MAKE: dict[str, Callable[[Any], Any]] = {
     "config_updates": _update_map,
-    "created_at": lambda ms: _EPOCH + timedelta(milliseconds=ms),
+    "created_at": lambda ms: EPOCH + timedelta(milliseconds=ms),
     "field_metadata_updates": lambda updates: {id: _update_map(parts) for id, parts in updates.items()},
     "files": _each(IndexFile),
     "fragments": _fragments,

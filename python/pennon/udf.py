@@ -48,8 +48,6 @@ class BatchUDF:
     >>> table.add_columns(double)
     >>> table.to_table()["b"].to_pylist()
     [2, 4]
-    >>> double.output_schema
-    b: int64
     """
 
     def __init__(
@@ -279,7 +277,10 @@ def normalize_transform(
     """New columns in one of three forms."""
     if isinstance(transforms, BatchUDF):
         if transforms.output_schema is None:
-            transforms.output_schema = _sample(transforms, source, read_columns)
+            # The caller's own is for other tables as well.
+            own = BatchUDF(transforms, _batch(transforms(_first_row(source, read_columns))).schema)
+            own.cache = transforms.cache
+            return own
         return transforms
     if isinstance(transforms, dict):
         for name, expression in transforms.items():
@@ -289,8 +290,9 @@ def normalize_transform(
                 raise InvalidTypeError(f"Column expressions must be a string. Got {type(expression)}")
         return transforms
     if callable(transforms):
+        first = _first_row(source, read_columns)
         try:
-            return BatchUDF(transforms, _sample(transforms, source, read_columns))
+            return BatchUDF(transforms, _batch(transforms(first)).schema)
         except Exception as error:
             raise InvalidTypeError(
                 "transforms must be a BatchUDF, dict, map function, or ReaderLike value. "
@@ -343,14 +345,11 @@ def _result(udf: BatchUDF, batch: pa.RecordBatch, info: BatchUDFCheckpoint.Batch
     return result
 
 
-def _sample(
-    function: Callable[[pa.RecordBatch], Any], source: Scannable, read_columns: list[str] | None
-) -> pa.Schema:
+def _first_row(source: Scannable, read_columns: list[str] | None) -> pa.RecordBatch:
+    """A batch of the first row, or of none."""
     scanner = source._scan(given(limit=1, columns=read_columns))
     first = next(iter(scanner.to_batches()), None)
-    if first is None:
-        first = pa.RecordBatch.from_pylist([], schema=scanner.projected_schema)
-    return _batch(function(first)).schema
+    return pa.RecordBatch.from_pylist([], schema=scanner.projected_schema) if first is None else first
 
 
 def _batch(result: Any) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pennon._table.writing import native_options, uncommitted, write_fragments
+from pennon._table.writing import write_fragments
 from pennon.dataset import write_dataset
 
-__all__ = ["native_options", "uncommitted", "write_dataset", "write_fragments"]
+__all__ = ["write_dataset", "write_fragments"]

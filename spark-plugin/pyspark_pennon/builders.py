@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import session_storage_options
 from pyspark_pennon.spark_api import parsed_type
-from pyspark_pennon.tasks.retries import committed
+from pyspark_pennon.tasks.retries import answered, committed
 from pyspark_pennon.types.schema import parsed_schema
 from pyspark_pennon.types.storable import new_table_schema, refuse_other_case, stored_columns
 
@@ -251,10 +250,13 @@ class TableBuilder:
             if self._replaces:
                 self._make(uri, pennon.dataset(uri, storage_options=options))
             return
-        wanted = json.loads(plan.json())["work"]["overwrite"].get("config", {})
-        dropped = dict.fromkeys(name for name in made.config() if name not in wanted)
-        if table is not None and dropped:
-            made.update_config(dropped)
+        if table is None:
+            return
+        # An overwrite can add properties, but not remove any: that is a version of its own.
+        operation: Any = made.read_transaction(made.version).operation
+        dropped = dict.fromkeys(name for name in made.config() if name not in (operation.config_upserts or {}))
+        if dropped:
+            answered(lambda: made.update_config(dropped), f"the removal of properties of {uri}")
 
 
 def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:

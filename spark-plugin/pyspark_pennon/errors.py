@@ -1,12 +1,26 @@
-"""Errors of this package are those of `pennon`, which is imported where one is raised: see `wheel`."""
+"""Errors of this package are those of `pennon`, which is imported where one is raised: see `wheel`.
+
+Spark passes what a process in Python raised as the text of its traceback. So [noted][] adds a line below the
+message, from which the driver makes the same error again:
+
+    pennon.errors.CommitConflictError: <the message>
+    [pennon {"kind": "CommitConflictError", "length": 13, "retryable": false}]
+
+An error of a user's subclass becomes one of the class of `pennon` that it is of; the line has both names.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 _RAISED = re.compile(r"^pennon\.errors\.(\w+): (.+)$", re.MULTILINE)
+_NOTE = re.compile(r"^\[pennon (\{.*\})\]$", re.MULTILINE)
+_ATTRIBUTES = ("retryable", "uuid", "path", "version", "fragment", "name")
 
 
 def invalid(message: str) -> Exception:
@@ -14,6 +28,13 @@ def invalid(message: str) -> Exception:
     from pennon.errors import InvalidInputError
 
     return InvalidInputError(message)
+
+
+def repeated(message: str) -> Exception:
+    """Several rows are for one row of the table: an error as of `invalid`."""
+    from pennon.errors import RepeatedRowError
+
+    return RepeatedRowError(message)
 
 
 def wrong_type(message: str) -> Exception:
@@ -51,18 +72,98 @@ def internal(message: str) -> Exception:
     return InternalError(message)
 
 
+@contextmanager
+def noted() -> Iterator[None]:
+    """An error of `pennon` that the block raises can be made again from its traceback: see [raised_in_task][]."""
+    try:
+        yield
+    except Exception as error:
+        from pennon.errors import PennonError
+
+        if isinstance(error, PennonError):
+            _note(error)
+        raise
+
+
+def _note(error: Any) -> None:
+    from pennon.errors import PennonError
+
+    text = str(error)
+    notes: list[str] = getattr(error, "__notes__", [])
+    kind = next(base for base in type(error).__mro__ if _kind(base.__name__) is base)
+    given: dict[str, Any] = {"kind": kind.__name__, "length": len(text)}
+    raised = f"pennon.errors.{kind.__name__}"
+    if kind is not type(error):
+        raised = given["class"] = _name_in_traceback(type(error))
+    if _described("\n".join([f"{raised}: {text}", *notes])) is not None:
+        return
+    # A subclass may have a `__reduce__` of its own.
+    state = PennonError.__reduce__(error)[2]
+    given |= {name: state[name] for name in _ATTRIBUTES if state.get(name) is not None}
+    line = f"[pennon {json.dumps(given, default=str)}]"
+    if hasattr(error, "add_note"):
+        error.__notes__ = [line, *notes]
+    else:  # Python 3.10
+        error.args = (f"{text}\n{line}",)
+
+
+def _name_in_traceback(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "__main__" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def raised_in_task(error: Exception) -> Exception | None:
-    """The error of `pennon` that made a task fail, from the text that Spark has of it; None if there is none."""
+    """The error of `pennon` that another process raised, from the text that Spark has of it; None if there is none.
+
+    Without a note, as where other code calls `pennon` in a task, it has the kind and the first line of the message.
+    """
     import pennon.errors
 
-    found = _RAISED.findall(str(error))
-    if not found:
+    if isinstance(error, pennon.errors.PennonError):
         return None
-    name, message = found[-1]
-    kind = getattr(pennon.errors, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, pennon.errors.PennonError):
+    text = str(error)
+    found = _described(text)
+    if found is not None:
+        return found
+    raised = _RAISED.findall(text)
+    if not raised:
         return None
-    return kind(message)
+    name, message = raised[-1]
+    kind = _kind(name)
+    return None if kind is None else kind(message)
+
+
+def _described(text: str) -> Exception | None:
+    """The error that the last note in a text describes: a value in a message may look like one.
+
+    None if another error was raised after it, as where a function wraps one: that one counts.
+    """
+    last = max((raised.start() for raised in _RAISED.finditer(text)), default=0)
+    for note in reversed([*_NOTE.finditer(text)]):
+        if note.end() < last:
+            return None
+        try:
+            given = json.loads(note[1])
+            name, end = given["kind"], note.start() - 1
+            start = end - given["length"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        kind, raised = _kind(name), given.get("class", f"pennon.errors.{name}")
+        if kind is None or not text[: max(start, 0)].endswith(f"{raised}: "):
+            continue
+        error: Exception = kind(text[start:end])
+        for attribute in _ATTRIBUTES:
+            if attribute in given:
+                setattr(error, attribute, given[attribute])
+        return error
+    return None
+
+
+def _kind(name: object) -> Any:
+    """The class of `pennon.errors` with a name; None if there is none."""
+    import pennon.errors
+
+    kind = getattr(pennon.errors, str(name), None)
+    return kind if isinstance(kind, type) and issubclass(kind, pennon.errors.PennonError) else None
 
 
 def missing(message: str, uri: str) -> Exception:

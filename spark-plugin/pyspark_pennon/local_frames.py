@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pyspark_pennon.types.schema import expected_schema, parsed_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def local_frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
@@ -41,3 +42,19 @@ def _arrow_value(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, tuple) and pa.types.is_struct(kind):
         return {kind.field(at).name: _arrow_value(member, kind.field(at).type) for at, member in enumerate(value)}
     return list(value.items()) if isinstance(value, dict) else value
+
+
+def frame_without_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame to analyse. Its optimiser does not know that it has no rows: it leaves a condition where it is."""
+    from pyspark.sql import DataFrame
+
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return spark.range(1).mapInArrow(_nothing, schema)
+    nothing = spark.sparkContext._jsc.emptyRDD().rdd()
+    made = session.internalCreateDataFrame(nothing, session.parseDataType(schema.json()), False)
+    return DataFrame(made, spark)
+
+
+def _nothing(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return iter(())

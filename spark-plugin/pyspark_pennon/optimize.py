@@ -19,13 +19,12 @@ from pyspark_pennon.catalyst.filters import conjunction
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.reads.addressed_rows import FRAGMENT_BITS
-from pyspark_pennon.reads.frames import parallelism, read
-from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.reads.frames import read
+from pyspark_pennon.spark_api import as_column, parallelism
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.orphans import committing, verb_errors
 from pyspark_pennon.tasks.retries import retried
-from pyspark_pennon.types.schema import ROW_ADDRESS
+from pyspark_pennon.types.schema import FRAGMENT_BITS, ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,6 +10,7 @@ A condition that Pennon's SQL says exactly needs no Spark to find rows that are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +18,22 @@ import pyarrow as pa
 
 from pyspark_pennon import wheel
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
-from pyspark_pennon.errors import invalid, suggestion
+from pyspark_pennon.errors import invalid, repeated, suggestion
+from pyspark_pennon.local_frames import frame_without_rows
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import ReadOptions, session_storage_options
 from pyspark_pennon.reads.addressed_rows import blob_columns, block_of, with_blobs
-from pyspark_pennon.reads.frames import parallelism, table_frame
+from pyspark_pennon.reads.frames import table_frame
 from pyspark_pennon.reads.reader import spark_batches
+from pyspark_pennon.spark_api import as_column, parallelism
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, published, retried
 from pyspark_pennon.tasks.workers import mapped
 from pyspark_pennon.types.assigned_values import assigned
-from pyspark_pennon.types.batches import converter, table_rows
+from pyspark_pennon.types.batches import spark_rows, table_rows
 from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, stored_name, with_stored_names
-from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, expected_schema, quoted
+from pyspark_pennon.types.schema import CHANGE_TYPE, ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, expected_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -73,7 +76,7 @@ class Target:
         return wheel.open_table(self.options())
 
     def everything(self, table: Any) -> DataFrame:
-        """All columns of a version, those of the system too, for analysis and joins.
+        """All columns of a version, those of the system too, without rows: what expressions are analysed on.
 
         Raises
         ------
@@ -81,7 +84,8 @@ class Target:
             As of `check_system_names`.
         """
         check_system_names(self.spark, table.schema.names)
-        return self.named(table_frame(self.spark, table, self.all_columns(table)))
+        schema = wheel.read_schema(table, self.all_columns(table))
+        return self.named(frame_without_rows(self.spark, schema))
 
     def all_columns(self, table: Any) -> ReadOptions:
         """Options of a read of them."""
@@ -104,24 +108,11 @@ class Target:
 
     def metrics(self, *, updated: int = 0, deleted: int = 0, inserted: int = 0) -> DataFrame:
         """One row in the manner of Delta."""
-        # Spark shows rows of a text without a task.
+        # Every Spark shows rows of a text without a task.
         return self.spark.sql(
             f"SELECT * FROM VALUES ({updated + deleted + inserted}L, {updated}L, {deleted}L, {inserted}L) AS "
             "metrics(num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows)"
         )
-
-
-def is_frame(value: object) -> bool:
-    """Whether this is a frame of Spark, which in Spark Connect has, before 4.0, a class of its own."""
-    kinds = type(value).__mro__
-    return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in kinds)
-
-
-def as_column(value: Column | str) -> Column:
-    """A condition or value: text is Spark's SQL."""
-    from pyspark.sql import functions as fn
-
-    return fn.expr(value) if isinstance(value, str) else value
 
 
 def delete_rows(target: Target, condition: Column | str | None) -> DataFrame:
@@ -141,7 +132,7 @@ def update_rows_where(
 ) -> DataFrame:
     """Give columns of the rows for which a condition is true new values: see `LanceTable.update`."""
     table = target.open()
-    checked = check_columns(table.schema, values, target)
+    checked = assigned_columns(table.schema, values, target)
     skipped = None if condition is None else _analysed(target, table, condition).predicate
     return _change_where(target, table, condition, checked, skipped=skipped)
 
@@ -158,7 +149,7 @@ def check_system_names(spark: SparkSession, names: Sequence[str]) -> None:
             )
 
 
-def check_columns(
+def assigned_columns(
     columns: pa.Schema, values: Mapping[str, Column | str], target: Target | None
 ) -> dict[str, Column | str]:
     """The values by the names that the table has for the columns; refuses others, and two for one column.
@@ -203,7 +194,7 @@ def typed_values(frame: DataFrame, table: Any, values: Mapping[str, Column | str
 
 def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = False) -> pa.Schema:
     """The Arrow schema of changes that tasks are given."""
-    kind = [pa.field("_change_type", pa.string())] if change_type else []
+    kind = [pa.field(CHANGE_TYPE, pa.string())] if change_type else []
     return pa.schema([ADDRESS, *kind, *(columns.field(name).with_nullable(True) for name in names)])
 
 
@@ -302,7 +293,7 @@ def _change_where(
     read_plan = wheel.plan_read(
         table,
         target.options(),
-        names or ["_rowid"],
+        names or [ROW_ID],
         parallelism(target.spark),
         least_bytes=wheel.LEAST_FILE_BYTES if values else None,
     )
@@ -341,8 +332,8 @@ def _change_shuffled(
     from pennon import jobs
 
     table = target.open()
-    everything = target.everything(table)
-    matching = everything if condition is None else everything.where(as_column(condition))
+    rows = target.named(table_frame(target.spark, table, target.all_columns(table)))
+    matching = rows if condition is None else rows.where(as_column(condition))
     wanted = matching.select(ROW_ADDRESS, *typed_values(matching, table, values))
     schema = changes_schema(table.schema, list(values))
     storage_options = stored(target.storage_options)
@@ -407,15 +398,15 @@ def _writing(shipped: ShippedPlan, schema: pa.Schema) -> Callable[[int, Iterator
     return write
 
 
-def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> DataFrame:
+def take_rows(target: Target, ids: DataFrame, columns: tuple[str, ...] | None) -> DataFrame:
     """The rows with the ids of a frame: see `LanceTable.takeRows`."""
     table = target.open()
-    if ids.columns != ["_rowid"]:
+    if ids.columns != [ROW_ID]:
         raise invalid(f"The ids have the columns {', '.join(ids.columns)}; expected _rowid alone")
     _check_ids(ids)
-    options = target.options(version=int(table.version), columns=None if columns is None else tuple(columns))
-    options = wheel.with_stored_names(table, options, target.spark)
-    names = [*wheel.read_columns(table, options), "_rowid"]
+    options = target.options(version=int(table.version), columns=columns)
+    options = wheel.with_stored_columns(table, options, target.spark)
+    names = [*wheel.read_columns(table, options), ROW_ID]
     full = target.options(version=int(table.version), columns=tuple(names))
     schema = wheel.read_schema(table, full)
     expected = expected_schema(schema)
@@ -427,9 +418,7 @@ def take_rows(target: Target, ids: DataFrame, columns: list[str] | None) -> Data
         for batch in batches:
             if batch.num_rows:
                 rows = with_blobs(opened, opened.take_rows(batch.column(0), columns=plain), blobs)
-                convert = converter(rows.schema, expected, safe=False)
-                for part in rows.to_batches():
-                    yield convert(part)
+                yield from spark_rows(rows, expected)
 
     return mapped(ids, taken, schema)
 
@@ -445,21 +434,38 @@ def _check_ids(frame: DataFrame) -> None:
 
 def update_rows(target: Target, data: DataFrame) -> DataFrame:
     """Give the rows with the ids of a frame new values: see `LanceTable.updateRows`."""
-    if "_rowid" not in data.columns:
+    if ROW_ID not in data.columns:
         raise invalid(f"The new values have the columns {', '.join(data.columns)}; expected _rowid and others")
     _check_ids(data)
-    import pennon
+    with repeated_row_named(lambda: _repeated_id(data)):
+        return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
+
+
+@contextmanager
+def repeated_row_named(find: Callable[[], str | None]) -> Iterator[None]:
+    """A `RepeatedRowError` of the block says which row it is about.
+
+    Parameters
+    ----------
+    find
+        Gives a sentence about such a row, or None. To look for it may take as long as the block.
+    """
+    from pennon.errors import RepeatedRowError
 
     try:
-        return retried(lambda: _update_rows(target, data), f"update rows of {target.uri}")
-    except pennon.InvalidInputError as error:
-        is_repeated = "more than once" in str(error)
-        repeated = data.groupBy("_rowid").count().where("count > 1").first() if is_repeated else None
-        if repeated is None:
+        yield
+    except RepeatedRowError:
+        sentence = find()
+        if sentence is None:
             raise
-        raise invalid(
-            f"{repeated[1]} rows of the frame have the _rowid {repeated[0]}: expected each id at most once"
-        ) from None
+        raise repeated(sentence) from None
+
+
+def _repeated_id(data: DataFrame) -> str | None:
+    row = data.groupBy(ROW_ID).count().where("count > 1").first()
+    if row is None:
+        return None
+    return f"{row[1]} rows of the frame have the _rowid {row[0]}: expected each id at most once"
 
 
 def _update_rows(target: Target, data: DataFrame) -> DataFrame:
@@ -467,8 +473,8 @@ def _update_rows(target: Target, data: DataFrame) -> DataFrame:
 
     table = target.open()
     data = with_stored_names(data, [ROW_ID, *table.schema.names])
-    names = [name for name in data.columns if name != "_rowid"]
-    check_columns(table.schema, {name: name for name in names}, None)
+    names = [name for name in data.columns if name != ROW_ID]
+    assigned_columns(table.schema, {name: name for name in names}, None)
     check_system_names(target.spark, names)
     schema = changes_schema(table.schema, names)
     plan = jobs.plan_change_rows(table, schema, storage_options=stored(target.storage_options))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql.datasource import DataSource
 
+from pyspark_pennon.errors import noted
 from pyspark_pennon.options.feed import FeedOptions, is_feed, read_options, wants_changes
 from pyspark_pennon.options.source import ReadOptions, WriteOptions
 
@@ -54,6 +55,7 @@ class DefaultSource(DataSource):
         """
         return "pennon"
 
+    @noted()
     def schema(self) -> StructType:
         """The Spark schema of the columns that the options select, of the version that they name.
 
@@ -79,6 +81,7 @@ class DefaultSource(DataSource):
             return schema_of(self.options)
         return reader.pinned_schema(ReadOptions.parse(read_options(self.options)))
 
+    @noted()
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`, which may be narrower than the table's; with `readChangeFeed` one of changes.
 
@@ -101,6 +104,7 @@ class DefaultSource(DataSource):
             return reader.FilteringReader(options, schema)
         return reader.Reader(options, schema)
 
+    @noted()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer that makes one commit of what the tasks wrote, in the modes `append` and `overwrite`.
 
@@ -117,6 +121,7 @@ class DefaultSource(DataSource):
 
         return writer.Writer.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
+    @noted()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark calls it so
         """A reader of versions as they are made: first the rows that are there, then those that are appended.
 
@@ -140,6 +145,7 @@ class DefaultSource(DataSource):
 
         return StreamReader(FeedOptions.parse(self.options, stream=True), schema)
 
+    @noted()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A writer that commits each batch once, also where Spark runs it again.
 

@@ -12,6 +12,7 @@ A stand-in of a filter is only made and read by this package.
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,25 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
         return spark.sparkContext
     except PySparkException:
         return None
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that the session runs at once."""
+    context = spark_context(spark)
+    return max(1, (os.cpu_count() or 1) if context is None else int(context.defaultParallelism))
+
+
+def is_frame(value: object) -> bool:
+    """Whether this is a frame of Spark, which in Spark Connect has, before 4.0, a class of its own."""
+    kinds = type(value).__mro__
+    return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in kinds)
+
+
+def as_column(value: Column | str) -> Column:
+    """A condition or value: text is Spark's SQL."""
+    from pyspark.sql import functions as fn
+
+    return fn.expr(value) if isinstance(value, str) else value
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
@@ -218,7 +238,10 @@ __all__ = [
     "StringStartsWith",
     "TimeType",
     "WriterCommitMessage",
+    "as_column",
     "has_changed",
+    "is_frame",
+    "parallelism",
     "parsed_type",
     "spark_context",
     "to_arrow",

@@ -20,6 +20,7 @@ from pyspark_pennon.indices.methods import IndexMethods
 from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.optimize import OptimizeBuilder
 from pyspark_pennon.options.source import session_storage_options
+from pyspark_pennon.options.values import given_columns
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.references import ReferenceMethods
 from pyspark_pennon.row_changes import delete_rows, take_rows, update_rows, update_rows_where
@@ -464,7 +465,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> LanceTable.forPath(spark, f"{folder}/flights.lance").takeRows(ids).collect()
         [Row(id=2, carrier='UA', _rowid=1)]
         """
-        return take_rows(self._target(), ids, None if columns is None else list(columns))
+        return take_rows(self._target(), ids, given_columns(columns))
 
     def updateRows(self, data: DataFrame) -> DataFrame:  # noqa: N802
         """Give the rows with the ids of a frame new values, in one commit.

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon.errors import invalid, mismatch
+from pyspark_pennon.errors import mismatch
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.types.arrow_facts import metadata_of
-from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
+from pyspark_pennon.types.column_names import is_case_sensitive, refuse_repeated, stored_names
 from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS, SYSTEM_COLUMNS, is_readable, spark_schema
 from pyspark_pennon.types.storable import implied_type
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from pyspark_pennon.options.source import ReadOptions, WriteOptions
+    from pyspark_pennon.options.source import ReadOptions
 
 BATCH_BYTES = 32 << 20
 """A batch is cut at this size, so that wide rows do not exhaust an executor's memory."""
@@ -85,7 +85,7 @@ def full_schema(table: Any) -> pa.Schema:
     return pa.schema([*table.schema, *system])
 
 
-def check_columns(table: Any, options: ReadOptions, schema: StructType) -> None:
+def check_asked(table: Any, options: ReadOptions, schema: StructType) -> None:
     """Refuse a schema given by the user if the table lacks a column or has another type for it."""
     known = spark_schema(_scan(table, options, asked_columns(table, schema)).projected_schema)
     for asked, found in zip(schema.fields, known.fields, strict=True):
@@ -176,7 +176,7 @@ def _scan(table: Any, options: ReadOptions, columns: Sequence[str]) -> Any:
     return table.scanner(columns=list(columns), filter=options.filter_sql, blob_handling="all_binary")
 
 
-def with_stored_names(table: Any, options: ReadOptions, spark: SparkSession | None = None) -> ReadOptions:
+def with_stored_columns(table: Any, options: ReadOptions, spark: SparkSession | None = None) -> ReadOptions:
     """`options` with the columns as the table spells them; without a session case does not matter.
 
     Raises
@@ -190,9 +190,7 @@ def with_stored_names(table: Any, options: ReadOptions, spark: SparkSession | No
     if not set(names) <= set(table.schema.names):
         is_sensitive = spark is not None and is_case_sensitive(spark)
         names = stored_names(table.schema.names, names, is_sensitive=is_sensitive)
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            raise invalid(f"The column '{name}' is named twice: expected each of the columns once")
+    refuse_repeated(names)
     return replace(options, columns=tuple(names))
 
 
@@ -217,25 +215,3 @@ def read_columns(table: Any, options: ReadOptions) -> list[str]:
     if options.with_row_versions:
         names.extend(ROW_VERSIONS)
     return list(dict.fromkeys(names))
-
-
-def plan_append(table: Any, options: WriteOptions) -> Any:
-    """A job whose tasks append rows to a version."""
-    from pennon import jobs
-
-    reader = options.table_parameters.get("compatible_with")
-    return jobs.plan_append(table, durability=options.durability, compatible_with=reader)
-
-
-def plan_new(options: WriteOptions, schema: pa.Schema, *, must_create: bool) -> Any:
-    """A job whose tasks write the rows of a new table, or the whole new content of one."""
-    from pennon import jobs
-
-    return jobs.plan_overwrite(
-        options.uri,
-        schema,
-        mode="create" if must_create else "overwrite",
-        storage_options=stored(options.storage_options),
-        durability=options.durability,
-        **options.table_parameters,
-    )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from lance.blob import Blob, BlobType, blob_array, blob_field
 from pennon import _native
-from pennon.write import native_options
+from pennon._table.writing import native_options
 
 INLINE, DEDICATED = 64 << 10, 4 << 20
 # On both sides of every threshold, nulls and empty ones between.

@@ -11,7 +11,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon import _native
-from pennon.write import native_options
+from pennon._table.writing import native_options
 from support.compare import assert_both_agree, assert_same, contents
 from support.long import LONG
 from support.seeds import seeds

@@ -209,6 +209,10 @@ def test_blame(table: pennon.LanceDataset) -> None:
     assert (done.status, done.lines[0], done.err) == (1, "row 1", "pennon: no row has the id 99, 98\n")
     done = run("blame", table.uri, 99, "--format", "json")
     assert (done.status, done.out, done.err) == (1, "", "pennon: no row has the id 99\n")
+    for path in Path(table.uri, "data").iterdir():
+        path.unlink()
+    done = run("blame", table.uri, 1)
+    assert (done.status, "no row has" in done.err) == (3, False)
     table.add_columns({"_change_type": "'a column of histories'"})
     assert run("blame", table.uri, 1).status == 3
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pennon
+import pyarrow as pa
 import pytest
 from pennon._text import in_bytes
 from pennon.cli import _charts, _commits, _sketch
@@ -182,3 +183,14 @@ def test_what_is_completed(table: pennon.LanceDataset) -> None:
     assert set(completed("pennon", "count", table.uri, "--branch", "d")) == {"dev"}
     assert set(completed("pennon", "show", table.uri, "v")) == {"v1", "v2"}
     assert set(completed("pennon", "show", "nowhere", "v")) <= {""}
+
+
+def test_columns_whose_paths_have_dots(tmp_path: Path) -> None:
+    """A member of a name with a dot is another column than a member of a member."""
+    kind = pa.struct({"b.c": pa.int64(), "b": pa.struct({"c": pa.int8()})})
+    rows = pa.table({"a": pa.array([{"b.c": n, "b": {"c": 1}} for n in range(1000)], kind)})
+    table = pennon.write_dataset(rows, str(tmp_path / "t.lance"))
+    columns = run("du", table.uri, "--by", "column", "--format", "json").json
+    assert {"a.`b.c`", "a.b.c"} <= {row["column"] for row in columns}
+    schema = run("schema", table.uri, "--format", "json").json
+    assert [row["column"] for row in schema] == ["a", "a.`b.c`", "a.b", "a.b.c"]

@@ -37,11 +37,12 @@ ELSEWISE = {
     ("pennon/cli/sql.py", "_failure"): "makes one of pennon's of DuckDB's, or what Ctrl-C raises",
     ("pennon/jobs/_run.py", "conflict"): "one of pennon's that was caught",
     ("pyspark_pennon/__init__.py", "AttributeError"): "Python demands it of __getattr__",
-    ("pyspark_pennon/tasks/executor.py", "failure"): "one of pennon's that was made of Spark's",
     ("pyspark_pennon/tasks/executor.py", "value"): "one of pennon's that was caught",
     ("pyspark_pennon/tasks/failed_jobs.py", "failure"): "one of pennon's that was made of Spark's",
-    ("pyspark_pennon/tasks/failed_jobs.py", "first"): "Spark's own, of which it raised several at once",
-    ("pyspark_pennon/merge/builder.py", "failure"): "one of pennon's that was made of Spark's",
+    (
+        "pyspark_pennon/tasks/failed_jobs.py",
+        "first",
+    ): "one of pennon's, or one of several of Spark's",
     ("pyspark_pennon/optimize.py", "conflict"): "one of pennon's that was caught",
     ("pyspark_pennon/types/storable.py", "_misfit"): "makes one of pennon's",
 }
@@ -73,6 +74,7 @@ def is_made_for_spark(file: str, name: str) -> bool:
 
 FOR_SPARK = {
     "invalid": ValueError,
+    "repeated": ValueError,
     "wrong_type": TypeError,
     "mismatch": ValueError,
     "exists": ValueError,

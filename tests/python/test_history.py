@@ -166,7 +166,7 @@ def test_rows_that_are_not_there(table: pennon.LanceDataset) -> None:
     with pytest.raises(pennon.NotFoundError, match=r"Version 1 was cleaned up .*retain_versions"):
         table.restore_rows([2], 1)
     assert table.version == table.latest_version == 3
-    with pytest.raises(pennon.InvalidInputError, match=r"no row .* has row id 11"):
+    with pytest.raises(pennon.NotFoundError, match=r"no row .* has row id 11"):
         table.history(11)
 
 

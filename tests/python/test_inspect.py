@@ -49,7 +49,9 @@ def test_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratios.lance"
     with LanceFileWriter(path) as writer:
         writer.write_batch(pa.table(data))
-    found = {column["name"]: column["ratio"] for column in json.loads(show(capsys, path, "--json"))["columns"]}
+    found = {
+        column["name"]: column["ratio"] for column in json.loads(show(capsys, path, "--format", "json"))["columns"]
+    }
     leaves = ("order.item_price", "order.entries", "sizes.element")
     assert [found[name] is not None for name in leaves] == [True, True, False]
 
@@ -60,7 +62,7 @@ def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(show(capsys, file, "--json"))
+    found = json.loads(show(capsys, file, "--format", "json"))
     metadata = LanceFileReader(file).metadata()
     assert (found["kind"], found["version"], found["rows"]) == ("file", "2.2", 3000)
     assert found["bytes"] == file.stat().st_size
@@ -90,7 +92,7 @@ def test_nested_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     path = tmp_path / "n.lance"
     with LanceFileWriter(path) as writer:
         writer.write_batch(NESTED)
-    columns = json.loads(show(capsys, path, "--json"))["columns"]
+    columns = json.loads(show(capsys, path, "--format", "json"))["columns"]
     assert [(column["name"], column["type"]) for column in columns] == [
         ("s.`a.b`", "int64"),
         ("s.l.item.x", "int64"),
@@ -104,7 +106,7 @@ def test_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     uri = tmp_path / "t.lance"
     table = pennon.write_dataset(DATA, uri, max_rows_per_file=250)
     table.delete("id % 100 = 3 and id < 500")
-    found = json.loads(show(capsys, uri, "--json"))
+    found = json.loads(show(capsys, uri, "--format", "json"))
     assert (found["kind"], found["version"], found["rows"], found["deleted"]) == ("table", 2, 2995, 5)
     assert (found["file_version"], found["stable_row_ids"]) == ("2.2", True)
     assert [(f["id"], f["rows"], f["deleted"]) for f in found["fragments"]][:3] == [
@@ -168,7 +170,7 @@ def test_a_reader_that_goes_away(file: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     run = subprocess.run(
-        [sys.executable, "-m", "pennon", "inspect", str(file), "--json"],
+        [sys.executable, "-m", "pennon", "inspect", str(file), "--format", "json"],
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,

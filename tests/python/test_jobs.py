@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import lance
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pytest
 from pennon import jobs
 from pennon.jobs import JobPlan, Task, TaskResult
+from pennon.jobs._connection import Connection
 from support.spread import spread
 from support.tables import numbers
 
@@ -67,6 +69,21 @@ def test_run_reports_progress(table: pennon.LanceDataset) -> None:
     assert (last.of_tasks, last.fragments, last.of_fragments, last.rows) == (5, 3, 3, done.rows)
     written = [file for part in done.dataset.get_fragments() for file in part.data_files()]
     assert last.bytes == sum(file.file_size_bytes or 0 for file in written)
+
+
+def test_the_versions_used_last_stay_open(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, open_table = [], Connection.open
+
+    def counted(self: Connection, *given: Any) -> pennon.LanceDataset:
+        opened.append(given)
+        return open_table(self, *given)
+
+    monkeypatch.setattr(Connection, "open", counted)
+    first, *others = (jobs.plan_update(table, {"id": "id"}, tasks=1).tasks[0] for _ in range(6))
+    for other in others:
+        for task in (first, other):
+            task.run()
+    assert len(opened) == 6
 
 
 def in_threads(plan: JobPlan) -> list[TaskResult]:
@@ -447,3 +464,19 @@ def test_another_table_at_the_same_place(tmp_path: Path) -> None:
         table = pennon.write_dataset({"a": list(range(count))}, tmp_path / "again")
         done = jobs.run(jobs.plan_delete(table, "a = 0"))
         assert (done.dataset.count_rows(), done.dataset.version) == (count - 1, 2)
+
+
+def test_threads_open_a_version_once(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, opening = Connection.open, list[int]()
+
+    def slowly(*given: Any) -> pennon.LanceDataset:
+        opening.append(1)
+        sleep(0.1)
+        return opened(*given)
+
+    monkeypatch.setattr(Connection, "open", slowly)
+    plan = jobs.plan_scan(table, tasks=4)
+    tasks = [jobs.Task.from_json(task.json()) for task in plan.tasks]
+    with ThreadPoolExecutor(4) as threads:
+        rows = sum(threads.map(lambda task: task.to_reader().read_all().num_rows, tasks))
+    assert (rows, len(opening)) == (table.count_rows(), 1)

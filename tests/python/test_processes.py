@@ -161,7 +161,7 @@ def test_ctrl_c(uri: str) -> None:
                 time.sleep(0.01)
                 return batch
 
-        from pennon.write import native_options
+        from pennon._table.writing import native_options
         print("ready", flush=True)
         try:
             pennon._native.write(Endless(), sys.argv[1], native_options())

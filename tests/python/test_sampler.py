@@ -290,7 +290,7 @@ def test_wrong_input(tables: Any) -> None:
         refused("nope", lambda sampler=sampler: list(sampler(table, filter="nope > 1")))
     refused("is -5, expected", ours.maybe_sample, table, -5, "i")
     refused("max_takes is 0", ours.maybe_sample, table, 5, "i", max_takes=0)
-    refused("a int, expected a LanceDataset", ours.maybe_sample, 5, 5, "i")
+    refused("a int, expected a pennon.LanceDataset", ours.maybe_sample, 5, 5, "i")
     refused("nope", lambda: list(ours.maybe_sample(table, 5, "nope")))
     refused("nope", lambda: list(ours.maybe_sample(table, 5, "i", filt="nope > 1")))
     with pytest.warns(DeprecationWarning, match="sampler"):

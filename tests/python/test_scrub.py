@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -71,6 +72,25 @@ def test_it_goes_on_where_it_was_interrupted(uri: str, tmp_path: Path) -> None:
     assert pennon.scrub(uri, state=state).resumed == 0
 
 
+def test_another_scrub_saves_its_state(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process does from its start to its end while this one has written its state and not renamed it."""
+    state = tmp_path / "state.json"
+    sync, others = os.fsync, []
+
+    def sync_later(file: int) -> None:
+        if not others:
+            command = [sys.executable, "-m", "pennon", "scrub", uri, "--state", str(state)]
+            others.append(subprocess.run(command, check=False).returncode)
+            assert json.loads(state.read_text())["complete"]
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", sync_later)
+    assert pennon.scrub(uri, state=state).ok
+    assert others == [0]
+    assert json.loads(state.read_text())["complete"]
+    assert [path.name for path in tmp_path.iterdir() if "state" in path.name] == [state.name]
+
+
 def test_versions_that_are_cleaned_up_meanwhile(uri: str) -> None:
     pennon.dataset(uri).optimize.compact_files()
     cleaned = []
@@ -136,7 +156,7 @@ def test_commands(uri: str, tmp_path: Path) -> None:
     planned = run("repair", uri)
     assert planned.returncode == 1
     assert "nothing was changed: --yes does this" in planned.stdout
-    assert json.loads(run("repair", uri, "--json").stdout)["actions"][0]["kind"] == "quarantine_fragment"
+    assert json.loads(run("repair", uri, "--format", "json").stdout)["actions"][0]["kind"] == "quarantine_fragment"
     assert run("seal", str(tmp_path / "nothing")).returncode == 3
 
 

@@ -200,6 +200,7 @@ def test_a_cache_is_read_instead_of_the_table(both: Any, uri: str, tmp_path: Pat
         partly = iter(dataset)
         next(partly)
         del partly
+        assert not list(Path(dataset._cached._directory.name).iterdir())
         assert values(dataset) == list(range(ROWS))
         reads = []
         dataset._read = lambda reads=reads: reads.append(1)

@@ -189,7 +189,7 @@ def test_ids_that_are_wrong(table: pennon.LanceDataset) -> None:
     before = files(table.uri)
     with pytest.raises(pennon.NotFoundError, match="3 of 4 row ids are not in version 2; the first is 4"):
         table.update_rows([99, 4, 0, 50], {"id": [1, 2, 3, 4]})
-    with pytest.raises(pennon.InvalidInputError, match="2 row ids come more than once; the first is 3"):
+    with pytest.raises(pennon.errors.RepeatedRowError, match="2 row ids come more than once; the first is 3"):
         table.update_rows([3, 5, 1, 3, 5, 3], {"id": range(6)})
     with pytest.raises(pennon.InvalidInputError, match="1 nulls in column _rowid"):
         table.update_rows({"_rowid": [3, None], "id": [1, 2]})

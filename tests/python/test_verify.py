@@ -188,7 +188,7 @@ def test_the_command(table: pennon.LanceDataset, tmp_path: Path, capsys: pytest.
         f"{table.uri}: version 3, 4 fragments, 8 files, 3 versions read: nothing is wrong\n",
     )
     data_file(Path(table.uri), 1).unlink()
-    status, shown = run(table.uri, "--json")
+    status, shown = run(table.uri, "--format", "json")
     parts = json.loads(shown)
     assert (status, parts["version"], len(parts["findings"])) == (1, 3, 1)
     assert parts["findings"][0]["kind"] == "missing_file"

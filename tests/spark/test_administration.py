@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-from pyspark_pennon import LanceTable, administration, write
+from pyspark_pennon import LanceTable, administration, local_frames, write
 from pyspark_pennon.administration import replaced_before
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.transactions import transactions
@@ -211,6 +211,41 @@ def test_rows_of_the_driver_need_no_task(spark: SparkSession) -> None:
         collected = found.collect()
         assert scheduler.numTotalJobs() == before
         assert (found.schema, collected) == (expected.schema, expected.collect())
+
+
+def test_metrics_need_no_task_in_old_releases(
+    spark: SparkSession, table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_frames, "HAS_DATA_SOURCES", False)
+    metrics = LanceTable.forPath(spark, table.uri).delete()
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    assert metrics.collect()[0].num_deleted_rows == 20
+    assert scheduler.numTotalJobs() == before
+
+
+def test_the_history_leaves_out_a_torn_version(
+    spark: SparkSession, table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    before = [row.version for row in handle.history().collect()]
+    torn = pennon.dataset(table.uri)
+    torn.insert({"id": [50]})
+    manifest = min(Path(table.uri, "_versions").glob("*.manifest"))
+    manifest.write_bytes(manifest.read_bytes()[:100])
+    with pytest.warns(RuntimeWarning, match="opened version"):
+        handle.delete("id = 0")
+    newest = handle.version
+    assert newest == before[0] + 2
+    assert [row.version for row in handle.history().collect()] == [newest, *before]
+
+    def damaged(*_given: Any) -> Any:
+        raise pennon.CorruptError("It does not decode")
+
+    # A version that is not torn is not left out.
+    monkeypatch.setattr(pennon.LanceDataset, "read_transaction", damaged)
+    with pytest.raises(pennon.CorruptError, match="does not decode"):
+        handle.history()
 
 
 def test_a_vacuum_while_the_history_is_read(

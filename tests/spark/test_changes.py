@@ -193,6 +193,12 @@ def test_errors(spark: SparkSession, table: pennon.LanceDataset) -> None:
         handle.changes(1, columns=["nope"])
     with pytest.raises(pennon.InvalidInputError, match="were both given"):
         read_changes(spark, table.uri, starting_version=1, starting_timestamp="2026-01-01")
+    with pytest.raises(pennon.InvalidInputError, match="'endingTimestamp' is 'tomorrow': expected a time"):
+        read_changes(spark, table.uri, starting_version=1, ending_timestamp="tomorrow")
+    with pytest.raises(pennon.InvalidInputError, match="columns is the text 'id'"):
+        read_changes(spark, table.uri, starting_version=1, columns="id")
+    with pytest.raises(pennon.InvalidInputError, match="columns is the text 'id'"):
+        handle.takeRows(spark.sql("SELECT 1L _rowid"), "id")
     with pytest.raises(AnalysisException, match=r"'startingversoin' in a .*did you mean 'startingVersion'"):
         spark.read.format("pennon").option("readChangeFeed", True).option("startingVersoin", 1).load(table.uri)
     with pytest.raises(AnalysisException, match="Options of a change feed were given to a read of rows"):

@@ -23,7 +23,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType
 from pyspark_pennon import LanceTable
 from pyspark_pennon.columns import add as columns
-from pyspark_pennon.columns import function_identity
+from pyspark_pennon.columns import function_identity, update
 from support.spark_frames import frame_of
 
 
@@ -479,7 +479,13 @@ def test_new_values_equal_those_of_the_wheel(
     assert state(dataset.uri, since=2) == state(twin.uri, since=2)
 
 
-def test_wrong_new_values(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
+def refusing(*_given: Any, **_options: Any) -> Any:
+    raise pennon.InvalidInputError("another mistake")
+
+
+def test_wrong_new_values(
+    spark: SparkSession, dataset: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = LanceTable.forPath(spark, dataset.uri)
     frame = frame_of(spark, [(5, "x"), (5, "y"), (700, "z"), (700, "z")], "id long, name string")
     wrong: list[tuple[Any, Any, str]] = [
@@ -493,6 +499,12 @@ def test_wrong_new_values(spark: SparkSession, dataset: pennon.LanceDataset) -> 
     for data, on, message in wrong:
         with pytest.raises(pennon.InvalidInputError, match=message):
             table.updateColumnsFrom(data, on=on)
+    # Only for an error about such a row is it looked for, which takes as long as the join.
+    monkeypatch.setattr(update, "_repeated", lambda *_given: pytest.fail("looked for a repeated row"))
+    monkeypatch.setattr(update, "run_partitions", refusing)
+    with pytest.raises(pennon.InvalidInputError, match="another mistake"):
+        table.updateColumnsFrom(frame, on="id")
+    monkeypatch.undo()
     assert table.updateColumnsFrom(frame.where("id = 700"), on="id").first().num_updated_rows == 0
     assert pennon.dataset(dataset.uri).version == dataset.version
 

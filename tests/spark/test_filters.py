@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, Not, StringStartsWith
 from pyspark_pennon import LanceTable, read, spark_api
-from pyspark_pennon.catalyst import conditions
+from pyspark_pennon.catalyst import conditions, needed_columns, plans
 from pyspark_pennon.catalyst.conditions import analysed
 from pyspark_pennon.catalyst.filters import Translator
+from pyspark_pennon.merge import plan
 from pyspark_pennon.types.schema import spark_schema
 
 STAMP = datetime.datetime(2024, 3, 31, 1, 30, tzinfo=datetime.timezone.utc)
@@ -374,3 +375,27 @@ def test_translations() -> None:
         StringStartsWith(("i",), "1"),
     ):
         assert translate(refused) is None, refused
+
+
+def test_a_plan_of_another_release_is_not_looked_into(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = spark.range(3).where("id > 0")
+    source = spark.range(3).withColumnRenamed("id", "key")
+    joined = frame.join(source, fn.expr("id = key"))
+
+    def change(_node: Any) -> str:
+        raise AttributeError("getSimpleName")
+
+    for module in (needed_columns, plans, plan):
+        monkeypatch.setattr(module, "kind_of", change)
+    monkeypatch.setattr(plans, "items", change)
+    monkeypatch.setattr(needed_columns, "items", change)
+    monkeypatch.setattr(needed_columns, "references", change)
+    with pytest.raises(AttributeError):
+        needed_columns.has_subquery(frame)
+    monkeypatch.setattr(spark_api, "raises_changes", False)
+    assert needed_columns.has_subquery(frame)
+    assert needed_columns.may_call_python(frame)
+    assert needed_columns.other_rows(frame) is None
+    assert needed_columns.other_rows_of(frame, spark.range(3)) is None
+    assert needed_columns.needed_columns(frame, spark.range(3)) == ["id"]
+    assert plan.keys_of(joined, fn.expr("id = key"), frame, source) == plan.Keys()

@@ -278,3 +278,41 @@ def test_another_writer_drops_an_index(
     LanceTable.forPath(spark, uri).optimizeIndices()
     assert [index.name for index in pennon.dataset(uri).describe_indices()] == ["c"]
     assert covered(uri, "c")
+
+
+def test_a_store_that_fails_is_an_error(
+    spark: SparkSession, uris: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no reason to train a large index on the driver."""
+    uri = uris[0]
+    pennon.dataset(uri).create_index("vec", "IVF_PQ", "i", num_partitions=PARTITIONS, num_sub_vectors=4)
+    appended(uri)
+
+    def fail(*_given: Any, **_options: Any) -> Any:
+        raise pennon.StoreError("503 Slow Down")
+
+    monkeypatch.setattr(pennon.LanceDataset, "index_config", fail)
+    with pytest.raises(pennon.StoreError, match="Slow Down"):
+        LanceTable.forPath(spark, uri).optimizeIndices()
+    assert not covered(uri, "i")
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "IVF_FLAT"])
+def test_a_lost_file_of_an_index_is_made_again(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:
+    uri = uris[0]
+    table = pennon.dataset(uri)
+    if kind == "BTREE":
+        table.create_scalar_index("id", kind, "i")
+    else:
+        table.create_index("vec", kind, "i", num_partitions=PARTITIONS)
+    appended(uri)
+    for path in Path(uri, "_indices").rglob("*.*"):
+        path.unlink()
+    LanceTable.forPath(spark, uri).optimizeIndices(["i"], retrain=True)
+    assert covered(uri, "i")
+    predicate = "id BETWEEN 1990 AND 2600"
+    for module in (pennon, lance):
+        assert module.dataset(uri).count_rows(predicate) == 611
+    if kind == "IVF_FLAT":
+        asked = {"column": "vec", "q": vectors()[7], "k": 1, "nprobes": PARTITIONS}
+        assert pennon.dataset(uri).to_table(["id"], nearest=asked)["id"].to_pylist() == [7]

@@ -227,3 +227,21 @@ def test_an_answer_that_never_comes(table: LanceTable, uri: str, monkeypatch: py
         table.update("id < 3", {"n": "n + 9"})
     assert (len(calls), len(set(calls))) == (5, 1)
     assert rows(uri) == BEFORE
+
+
+def test_a_replacement_whose_removal_of_properties_is_not_answered(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LanceTable.create(spark).location(uri).addColumn("id", "long").property("old", "1").execute()
+    update, calls = pennon.LanceDataset.update_config, list[int]()
+
+    def losing(*given: Any) -> Any:
+        done = update(*given)
+        calls.append(1)
+        if len(calls) == 1:
+            raise pennon.CommitUnknownError("the answer was lost")
+        return done
+
+    monkeypatch.setattr(pennon.LanceDataset, "update_config", losing)
+    LanceTable.replace(spark).location(uri).addColumn("id", "long").property("new", "2").execute()
+    assert pennon.dataset(uri).config() == {"new": "2"}

@@ -11,6 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import read, write
+from pyspark_pennon.options.source import WriteOptions
+from pyspark_pennon.types.storable import stored_columns
+from pyspark_pennon.writes.replace import replace_rows
 
 
 @pytest.fixture
@@ -112,3 +115,10 @@ def test_a_table_without_stable_row_ids(spark: SparkSession, uri: str) -> None:
     )
     assert done["num_deleted_rows"] == 2
     assert sorted(lance.dataset(uri).to_table().to_pydict()["id"]) == [0, 1, 3, 5, 40]
+
+
+def test_a_table_that_was_dropped_meanwhile(spark: SparkSession, uri: str) -> None:
+    frame = spark.range(4)
+    columns = stored_columns(frame.schema, drop_system_columns=False)
+    with pytest.raises(pennon.NotFoundError):
+        replace_rows(frame, columns, WriteOptions(uri), "id < 4")

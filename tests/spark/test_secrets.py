@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import read, write
 from pyspark_pennon.options.source import REDACTION, ReadOptions, WriteOptions, session_storage_options
-from pyspark_pennon.tasks import plans
+from pyspark_pennon.tasks import plans, releases
 from pyspark_pennon.writes.writer import Writer
 from support.spark_frames import plan_texts
 
@@ -125,7 +125,7 @@ def test_executors_have_the_release_of_the_driver(
     with pytest.raises(pennon.UnsupportedError, match=expected):
         write(spark.range(0, 2, 1, 1), uri, mode="append")
     with pytest.raises(pennon.UnsupportedError, match=r"9\.8\.7"):
-        plans.check_release(wheel)
+        releases.check_release(wheel)
     assert TaskContext.get() is None
     assert pickle.loads(pickle.dumps(plans.ShippedPlan(("{}",), True, "9.8.7"))).release == "9.8.7"
     assert pennon.dataset(uri).version == 1

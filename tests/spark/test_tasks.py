@@ -22,7 +22,7 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, read, write
-from pyspark_pennon.reads.frames import parallelism
+from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks import executor
 from pyspark_pennon.tasks.executor import run_tasks, typed_error
 from pyspark_pennon.tasks.progress import SETTING, Done
@@ -257,8 +257,16 @@ def test_a_line_of_progress(spark: SparkSession, tmp_path: Path, capfd: pytest.C
         (Done.of([]), 2, "1 of 2 tasks"),
         (Done.of([3, 4]), 2, "1 of 2 tasks"),
         (Done.of(None), None, "1 tasks"),
-        (Done.of(SimpleNamespace(rows=2, bytes=30)) + Done(1, 1, 1), 2, "2 of 2 tasks, 3 rows, 31 B"),
-        (Done.of([SimpleNamespace(rows=2, bytes=30)] * 2), 2, "1 of 2 tasks, 4 rows, 60 B"),
+        (
+            Done.of(SimpleNamespace(rows=2, files={"data/1.lance": 30})) + Done(1, 1, 1),
+            2,
+            "2 of 2 tasks, 3 rows, 31 B",
+        ),
+        (
+            Done.of([SimpleNamespace(rows=2, files={f"data/{n}.lance": 30}) for n in (1, 2)]),
+            2,
+            "1 of 2 tasks, 4 rows, 60 B",
+        ),
     ],
 )
 def test_what_a_line_says(done: Done, tasks: int | None, text: str) -> None:
@@ -356,7 +364,7 @@ def test_a_session_without_a_context(
     """As one of Spark Connect: tasks run, without a description and a line of progress."""
 
     class Remote:
-        conf, range = spark.conf, staticmethod(spark.range)
+        conf, sql = spark.conf, staticmethod(spark.sql)
 
         @property
         def sparkContext(self) -> object:

@@ -114,6 +114,10 @@ def test_vectors_of_spark_ml(spark: SparkSession, uri: str) -> None:
         write(frame.where("id = 1"), f"{uri}-null")
     sized = frame.withMetadata("v", {"fixed_size_list": 2})
     sized.write.format("pennon").mode("append").save(f"{uri}-load")
+    large = pa.schema({"id": pa.int64(), "v": pa.large_list(pa.float64())})
+    pennon.write_dataset(large.empty_table(), f"{uri}-large")
+    write(frame, f"{uri}-large", mode="append")
+    assert lance.dataset(f"{uri}-large").to_table().sort_by("id")["v"].to_pylist() == [[1.0, 2.0], None, [3.0, 4.0]]
     single = pa.schema({"v": pa.list_(pa.float32(), 2), "id": pa.int64()})
     write(frame, f"{uri}-single", schema=single)
     assert pennon.dataset(f"{uri}-single").schema == single

@@ -28,7 +28,7 @@ from pathlib import Path
 import pennon
 import pyarrow as pa
 from pennon import _native
-from pennon.write import native_options
+from pennon._table.writing import native_options
 
 done = dict.fromkeys(("commits", "appends", "deletes", "updates", "found", "gave_up"), 0)
 

@@ -181,7 +181,9 @@ class HistoryMethods(TableMethods):
         Raises
         ------
         pennon.InvalidInputError
-            The table has no stable row ids, or the id was never assigned.
+            The table has no stable row ids.
+        pennon.NotFoundError
+            The id was never assigned.
 
         Examples
         --------

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pennon._methods.base import TableMethods
 from pennon._options import checked_number, refuse_unknown
-from pennon._table.scans import ScanOptions, given
+from pennon._table.scans import ScanOptions, given, given_of
 from pennon.errors import InvalidInputError
 from pennon.scanner import LanceScanner, scan
 from pennon.sql import SqlQueryBuilder
@@ -129,38 +129,7 @@ class ScanMethods(TableMethods):
         >>> table.scanner(columns={"double": "a * 2"}, filter="a > 1").to_table().to_pylist()
         [{'double': 4}, {'double': 6}]
         """
-        options = given(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_size_bytes=batch_size_bytes,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            fragments=fragments,
-            index_segments=index_segments,
-            full_text_query=full_text_query,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            scan_stats_callback=scan_stats_callback,
-            strict_batch_size=strict_batch_size,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            row_addr_allowlist=row_addr_allowlist,
-            row_addr_blocklist=row_addr_blocklist,
-            strict_indices=strict_indices,
-        )
+        options = given_of(locals())
         return scan(self, options)
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
@@ -203,32 +172,7 @@ class ScanMethods(TableMethods):
         >>> table.to_table(filter="a > 1", with_row_id=True).to_pylist()
         [{'a': 2, '_rowid': 1}, {'a': 3, '_rowid': 2}]
         """
-        options = given(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_size_bytes=batch_size_bytes,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            strict_indices=strict_indices,
-        )
+        options = given_of(locals())
         return self.scanner(**options).to_table()
 
     def to_batches(
@@ -270,31 +214,7 @@ class ScanMethods(TableMethods):
         >>> [batch.num_rows for batch in table.to_batches(filter="a > 1", batch_size=1)]
         [1, 1]
         """
-        options = given(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_size_bytes=batch_size_bytes,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            strict_batch_size=strict_batch_size,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            strict_indices=strict_indices,
-        )
+        options = given_of(locals())
         return self.scanner(**options, **kwargs).to_batches()
 
     def to_pandas(
@@ -336,30 +256,7 @@ class ScanMethods(TableMethods):
         >>> table.to_pandas()["a"].tolist()
         [1, 2, 3]
         """
-        options = given(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            strict_indices=strict_indices,
-        )
+        options = given_of(locals())
         return self.scanner(**options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

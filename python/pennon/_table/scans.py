@@ -64,6 +64,12 @@ class ScanOptions(TypedDict, total=False):
 
 def given(**options: Unpack[ScanOptions]) -> ScanOptions:
     """The options that have a value."""
+    return given_of(options)
+
+
+def given_of(arguments: Mapping[str, Any]) -> ScanOptions:
+    """The options that have a value, among the arguments of a method."""
+    options = {name: arguments.get(name) for name in ScanOptions.__annotations__}
     return cast("ScanOptions", {name: value for name, value in options.items() if value is not None})
 
 

@@ -105,9 +105,9 @@ class Output:
         else:
             self.rows(pa.Table.from_pylist([record]))
 
-    def report(self, record: dict[str, Any], text: str, as_json: bool = False) -> None:
+    def report(self, record: dict[str, Any], text: str) -> None:
         """Print a report: as JSON that is indented, or as it says itself."""
-        if as_json or self.format == "json":
+        if self.format == "json":
             click.echo(json.dumps(record, indent=2))
         else:
             self.line(text)

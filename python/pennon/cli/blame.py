@@ -16,7 +16,7 @@ from pennon.cli._open import Address, needs_ids, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.cli._select import where_option
 from pennon.cli._values import shown
-from pennon.errors import InvalidInputError, NotFoundError
+from pennon.errors import NotFoundError
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
@@ -68,10 +68,10 @@ def _history(table: LanceDataset, branch: str | None, id: int) -> pa.Table | Non
     """The history of a row, which is that of the parent before a branch began; None if no row ever had this id."""
     try:
         own = table.history(id)
-    except InvalidInputError as error:
-        if f"row id {id}:" in str(error):
+    except NotFoundError as error:
+        if error.path is None:
             return None
-        raise
+        raise  # a file of the table is missing
     if branch is None or branch == "main":
         return own
     made = table.branches.list()[branch]

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import pyarrow as pa
 
+from pennon._field_paths import field_paths
 from pennon._text import in_bytes
 from pennon.cli import _commits
 from pennon.cli._open import Address, explained, table_argument
 from pennon.cli._output import Output, number_of, output_options, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pennon.dataset import LanceDataset
-    from pennon.schema import LanceField
 
 # Lines of a listing if nobody says how many.
 _MOST = 20
@@ -111,15 +109,13 @@ def _by_version(opened: LanceDataset, most: int | None) -> Lines:
 
 
 def _by_column(opened: LanceDataset, most: int | None) -> Lines:
-    names = dict(_names(opened.lance_schema.fields(), ""))
-    types = dict(names.values())
-    sizes = {
-        names[entry.id][0]: entry.bytes_on_disk for entry in opened.stats.data_stats().fields if entry.id in names
-    }
+    sizes = {entry.id: entry.bytes_on_disk for entry in opened.stats.data_stats().fields}
     records = [
-        {"column": name, "type": types[name], "bytes": size}
-        for name, size in sorted(sizes.items(), key=lambda item: -item[1])
+        {"column": path, "type": str(field.to_arrow().type), "bytes": sizes[field.id]}
+        for path, field in field_paths(opened.lance_schema.fields())
+        if field.id in sizes
     ]
+    records.sort(key=lambda record: -int(str(record["bytes"])))
     fields = [("column", pa.utf8()), ("type", pa.utf8()), ("bytes", pa.int64())]
     return _cut(records, most, pa.schema(fields))
 
@@ -161,10 +157,3 @@ def _by_index(opened: LanceDataset, most: int | None) -> Lines:
 
 def _cut(records: list[dict[str, Any]], most: int | None, schema: pa.Schema) -> Lines:
     return (records, False, schema) if most is None else (records[:most], len(records) > most, schema)
-
-
-def _names(fields: Sequence[LanceField], parent: str) -> Iterator[tuple[int, tuple[str, str]]]:
-    for field in fields:
-        name = f"{parent}{field.name}"
-        yield field.id, (name, str(field.to_arrow().type))
-        yield from _names(field.children(), f"{name}.")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import click
 
 from pennon._text import counted, in_bytes
+from pennon._whole_files import replacing
 from pennon.cli._files import FORMATS, FileFormat, check_local, format_of, writing
 from pennon.cli._open import Address, table_argument
 from pennon.cli._progress import watched
@@ -86,14 +86,11 @@ def _target(name: str, force: bool) -> Iterator[IO[bytes]]:
         return
     if path.exists() and not force:
         raise AlreadyExistsError(f"{name} exists: --force replaces it")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            part.unlink()
-        if isinstance(error, OSError) and error.filename == str(part):
+    with replacing(path) as part:
+        try:
+            file = part.open("wb")
+        except OSError as error:
             error.filename = name
-        raise
+            raise
+        with file:
+            yield file

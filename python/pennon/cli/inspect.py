@@ -12,6 +12,7 @@ import click
 import pyarrow as pa
 
 from pennon._address import local_path
+from pennon._field_paths import field_paths, quoted
 from pennon._text import counted, in_bytes
 from pennon.cli._grid import grid
 from pennon.cli._open import Address, kind_of_file, table_argument
@@ -24,7 +25,6 @@ from pennon.open import dataset
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset
     from pennon.metadata import FragmentMetadata
-    from pennon.schema import LanceField
 
 # Pages of a column and fragments of a table are shown up to this number.
 SHOWN = 10
@@ -117,15 +117,14 @@ class TableReport(TypedDict):
     "--all", "everything", is_flag=True, help="Open all data files of a table, not those of ten fragments."
 )
 @output_options("table", "json")
-@click.option("--json", "as_json", is_flag=True, hidden=True)
-def command(table: Address, output: Output, everything: bool, as_json: bool) -> None:
+def command(table: Address, output: Output, everything: bool) -> None:
     """Show the parts of a data file or a table.
 
     Shows the columns, pages, encodings and sizes of a data file, or the version, schema, fragments and columns of a
     table. A ratio is bytes in memory divided by bytes in the file. JSON has every page and fragment.
     """
-    found = report(table, None if everything or as_json or output.format == "json" else SHOWN)
-    output.report({**found}, text(found, output.width), as_json)
+    found = report(table, None if everything or output.format == "json" else SHOWN)
+    output.report({**found}, text(found, output.width))
 
 
 def report(address: Address, most: int | None = None) -> FileReport | TableReport:
@@ -195,7 +194,7 @@ def _file(path: str, reader: LanceFileReader) -> FileReport:
 
 
 def _table(table: LanceDataset, most: int | None) -> TableReport:
-    names = dict(_field_names(table.lance_schema.fields()))
+    names = {field.id: path for path, field in field_paths(table.lance_schema.fields())}
     sizes: Counter[str] = Counter()
     pages: dict[str, Counter[str]] = {}
     rows: Counter[str] = Counter()
@@ -275,36 +274,25 @@ def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType, bool]]:
     def visit(name: str, kind: pa.DataType, is_repeated: bool) -> Iterator[tuple[str, pa.DataType, bool]]:
         if pa.types.is_struct(kind) and kind.num_fields:
             for member in kind:
-                yield from visit(f"{name}.{_quoted(member.name)}", member.type, is_repeated)
+                yield from visit(f"{name}.{quoted(member.name)}", member.type, is_repeated)
         elif pa.types.is_map(kind):
             for member in (kind.key_field, kind.item_field):
-                yield from visit(f"{name}.entries.{_quoted(member.name)}", member.type, True)
+                yield from visit(f"{name}.entries.{quoted(member.name)}", member.type, True)
         elif (
             pa.types.is_list(kind)
             or pa.types.is_large_list(kind)
             or (pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type))
         ):
-            yield from visit(f"{name}.{_quoted(kind.value_field.name)}", kind.value_type, True)
+            yield from visit(f"{name}.{quoted(kind.value_field.name)}", kind.value_type, True)
         else:
             yield name, kind, is_repeated
 
     for field in schema:
-        yield from visit(_quoted(field.name), field.type, False)
+        yield from visit(quoted(field.name), field.type, False)
 
 
 def _field_text(field: pa.Field) -> str:
     return f"{field.name}: {field.type}" + ("" if field.nullable else " not null")
-
-
-def _field_names(fields: Sequence[LanceField], parent: str = "") -> Iterator[tuple[int, str]]:
-    for field in fields:
-        name = f"{parent}{_quoted(field.name)}"
-        yield field.id, name
-        yield from _field_names(field.children(), f"{name}.")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
 def _ratio(kind: pa.DataType | None, rows: int, size: int) -> float | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from pennon._text import counted, in_bytes
+from pennon._whole_files import replacing
 from pennon.cli import _page
 from pennon.cli._charts import charts
 from pennon.cli._open import Address, table_argument
@@ -50,15 +49,9 @@ def command(table: Address, target: str | None, versions: int, color: bool) -> N
             output.lines(lines)
         return
     path = Path(target)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as part:
         if kind == ".png":
             _page.png(part, table.uri, facts, found)
         else:
             part.write_text(_page.html(table.uri, facts, found), encoding="utf-8")
-        part.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
     click.echo(f"{target}: {in_bytes(path.stat().st_size)}")

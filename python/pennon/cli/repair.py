@@ -18,8 +18,7 @@ from pennon.repairing import repair
 @click.option("--from", "copy", metavar="URI", help="Take files from this copy of the table.")
 @click.option("--yes", is_flag=True, help="Do it; without, the table stays as it is.")
 @output_options("table", "json")
-@click.option("--json", "as_json", is_flag=True, hidden=True)
-def command(table: Address, output: Output, copy: str | None, yes: bool, as_json: bool) -> int:
+def command(table: Address, output: Output, copy: str | None, yes: bool) -> int:
     """Repair a damaged table as far as that can be done.
 
     Verifies a table with its data and prints what repairs it; does that with --yes. Exit status: 0 if nothing is
@@ -29,5 +28,5 @@ def command(table: Address, output: Output, copy: str | None, yes: bool, as_json
         report = repair(table.uri, copy=copy, apply=yes, storage_options=table.storage_options, progress=progress)
     status = 0 if report.ok else found_something()
     hint = "" if yes or not report.actions else "\nnothing was changed: --yes does this"
-    output.report(asdict(report), f"{report}{hint}".replace(report.uri, table.uri), as_json)
+    output.report(asdict(report), f"{report}{hint}".replace(report.uri, table.uri))
     return status

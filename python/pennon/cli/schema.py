@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 import pyarrow as pa
 
+from pennon._field_paths import field_paths
 from pennon.cli._open import Address, table_argument
 from pennon.cli._output import Output, output_options
 from pennon.schema import LanceField
@@ -32,7 +32,7 @@ def command(table: Address, output: Output) -> None:
     Members of structs and items of lists have lines of their own. The id of a column stays when it is renamed.
     """
     opened = table.open()
-    records = list(_fields(opened.lance_schema.fields(), ""))
+    records = [_record(path, field) for path, field in field_paths(opened.lance_schema.fields())]
     schema = _SCHEMA
     if output.is_text and not any(record["metadata"] for record in records):
         schema = pa.schema([field for field in _SCHEMA if field.name != "metadata"])
@@ -40,19 +40,15 @@ def command(table: Address, output: Output) -> None:
     output.records(records, schema, {"metadata": lambda pairs: ", ".join(f"{key}={value}" for key, value in pairs)})
 
 
-def _fields(fields: Sequence[LanceField], parent: str) -> Iterator[dict[str, Any]]:
-    for field in fields:
-        arrow = field.to_arrow()
-        name = f"{parent}{field.name}"
-        metadata = [(_text(key), _text(value)) for key, value in (arrow.metadata or {}).items()]
-        yield {
-            "column": name,
-            "type": str(arrow.type),
-            "nullable": arrow.nullable,
-            "id": field.id,
-            "metadata": metadata,
-        }
-        yield from _fields(field.children(), f"{name}.")
+def _record(path: str, field: LanceField) -> dict[str, Any]:
+    arrow = field.to_arrow()
+    return {
+        "column": path,
+        "type": str(arrow.type),
+        "nullable": arrow.nullable,
+        "id": field.id,
+        "metadata": [(_text(key), _text(value)) for key, value in (arrow.metadata or {}).items()],
+    }
 
 
 def _text(value: bytes) -> str:

@@ -41,8 +41,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
 @click.option("--rate", type=Rate(), metavar="BYTES", help="The most in a second: 50M, 1GiB.")
 @click.option("--state", metavar="FILE", help="Remember what is done in this file, and go on there.")
 @output_options("table", "json")
-@click.option("--json", "as_json", is_flag=True, hidden=True)
-def command(table: Address, output: Output, rate: int | None, state: str | None, as_json: bool) -> int:
+def command(table: Address, output: Output, rate: int | None, state: str | None) -> int:
     """Compare all files of a table with their checksums, at a bounded rate.
 
     Compares all files of all versions, one after the other. Exit status: 0 if nothing is wrong, 1 if something is,
@@ -57,5 +56,5 @@ def command(table: Address, output: Output, rate: int | None, state: str | None,
             progress=progress,
         )
     status = 0 if report.ok else found_something()
-    output.report(asdict(report), str(report), as_json)
+    output.report(asdict(report), str(report))
     return status

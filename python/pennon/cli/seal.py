@@ -16,8 +16,7 @@ from pennon.sealing import seal
 @click.command()
 @table_argument(pinned=False, branch=False)
 @output_options("table", "json")
-@click.option("--json", "as_json", is_flag=True, hidden=True)
-def command(table: Address, output: Output, as_json: bool) -> int:
+def command(table: Address, output: Output) -> int:
     """Add checksums to files that have none.
 
     Verifies the table with its data, then writes the checksums of files that have none into files of their own,
@@ -27,5 +26,5 @@ def command(table: Address, output: Output, as_json: bool) -> int:
     with explained(table), watched("seal") as progress:
         report = seal(table.uri, storage_options=table.storage_options, progress=progress)
     status = 0 if report.ok else found_something()
-    output.report(asdict(report), str(report), as_json)
+    output.report(asdict(report), str(report))
     return status

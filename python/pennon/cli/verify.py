@@ -20,8 +20,7 @@ from pennon.verification import verify
 )
 @click.option("--data", is_flag=True, help="Read the files of all versions as well.")
 @output_options("table", "json")
-@click.option("--json", "as_json", is_flag=True, hidden=True)
-def command(table: Address, output: Output, data: bool, as_json: bool) -> int:
+def command(table: Address, output: Output, data: bool) -> int:
     """Look for damage in a table.
 
     Checks the newest version down to its rows and looks for the files of all others; counts the files that no
@@ -31,5 +30,5 @@ def command(table: Address, output: Output, data: bool, as_json: bool) -> int:
         options = {"storage_options": table.storage_options, "data": data, "progress": progress}
         report = verify(table.uri, table.version, **options)  # type: ignore[arg-type]
     status = 0 if report.ok else found_something()
-    output.report(asdict(report), str(report).replace(report.uri, table.uri), as_json)
+    output.report(asdict(report), str(report).replace(report.uri, table.uri))
     return status

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pennon import _native
 from pennon._lazy import attach as _attach
+from pennon._time import EPOCH
 from pennon.bitmap import Bitmap
 from pennon.errors import NotFoundError, UnsupportedError
 from pennon.transaction import Index, index_of
@@ -26,8 +27,6 @@ __all__ = [
     "IvfModel",
     "PqModel",
 ]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass
@@ -176,7 +175,7 @@ def _segment(parts: _native.IndexSegmentParts) -> IndexSegmentDescription:
         fragment_ids=Bitmap(parts["covered"]),
         dataset_version_at_last_update=entry["dataset_version"],
         index_version=entry["index_version"] or 0,
-        created_at=None if created_at is None else _EPOCH + timedelta(milliseconds=created_at),
+        created_at=None if created_at is None else EPOCH + timedelta(milliseconds=created_at),
         size_bytes=parts["size_bytes"],
         base_id=entry["base_id"],
         covering_fields=entry["covering_fields"],

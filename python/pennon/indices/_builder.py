@@ -9,7 +9,7 @@ import pyarrow as pa
 from pennon import _native
 from pennon._optional import require
 from pennon._options import refuse
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, TooFewVectorsError
 from pennon.indices._models import IvfModel, PqModel
 from pennon.indices._vector_request import vector_request
 
@@ -233,7 +233,7 @@ class IndicesBuilder:
         found = _native.train_vector_index(self.dataset._native, new, fragments)
         if found is None:
             column = self.column[0]
-            raise InvalidInputError(f"Column {column!r} has too few vectors to train an index of the kind {kind}")
+            raise TooFewVectorsError(f"Column {column!r} has too few vectors to train an index of the kind {kind}")
         return found
 
 

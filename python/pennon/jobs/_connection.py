@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,18 @@ class Connection:
         return native_options(storage_options=dict(self.storage_options), durability=self.durability, **given)
 
 
-_handles: dict[tuple[int, str, str, int, Connection], LanceDataset] = {}
-"""Versions that tasks of this process have opened, the last few of them. Each job opens its own: another table may
+class _Handle:
+    """A version that one thread opens for all."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.table: LanceDataset | None = None
+
+
+_locks: dict[int, threading.Lock] = {}
+"""Of `_handles`, one for each process, because a lock may be held while that is forked."""
+_handles: dict[tuple[int, str, str, int, Connection], _Handle] = {}
+"""Versions that tasks of this process have opened, those used last. Each job opens its own: another table may
 have been made at the same location since the last one.
 """
 _MOST_HANDLES = 4
@@ -44,11 +55,13 @@ _MOST_HANDLES = 4
 
 def pinned(connection: Connection, job: str, uri: str, version: int) -> LanceDataset:
     """The version that a job is pinned to."""
-    key = (os.getpid(), job, uri, version, connection)
-    found = _handles.pop(key, None)
-    if found is None:
-        found = connection.open(uri, version)
-    _handles[key] = found
-    for old in list(_handles)[:-_MOST_HANDLES]:
-        _handles.pop(old, None)
-    return found
+    process = os.getpid()
+    key = (process, job, uri, version, connection)
+    with _locks.setdefault(process, threading.Lock()):
+        handle = _handles[key] = _handles.pop(key, _Handle())
+        for old in [*_handles][:-_MOST_HANDLES]:
+            del _handles[old]
+    with handle.lock:
+        if handle.table is None:
+            handle.table = connection.open(uri, version)
+        return handle.table

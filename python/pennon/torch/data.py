@@ -20,6 +20,7 @@ import pyarrow.ipc
 from pennon._compatibility import explain_absent_names
 from pennon._optional import require
 from pennon._options import checked_number, deprecated, refuse_unknown
+from pennon._sample import opened
 from pennon.errors import InvalidInputError, PositionError
 from pennon.sampler import (
     FullScanSampler,
@@ -138,7 +139,7 @@ class LanceDataset(_IterableDataset):
             raise InvalidInputError(f"shard_granularity is {shard_granularity!r}, expected 'fragment' or 'batch'")
         if samples and sampler is not None:
             raise InvalidInputError("Found both samples and a sampler, expected one of them")
-        self.dataset = _opened(dataset, dataset_options)
+        self.dataset = opened(dataset, dataset_options)
         self.batch_size = batch_size
         self.columns = columns
         self.filter = filter
@@ -262,7 +263,7 @@ class SafeLanceDataset(_Dataset):
             )
         if not isinstance(uri, str | PathLike):
             raise InvalidInputError(f"The uri is a {type(uri).__name__}, expected text or a path")
-        table = _opened(uri, dataset_options)
+        table = opened(uri, dataset_options)
         self.uri = table.uri
         # All processes read one version, whatever tag or time named it.
         self.dataset_options: dict[str, Any] = {**(dataset_options or {}), "version": table.version}
@@ -293,7 +294,7 @@ class SafeLanceDataset(_Dataset):
             if not -self._len <= index < self._len:
                 raise PositionError(f"Found position {index} in a table of {self._len} rows")
         if self._ds is None:
-            self._ds = _opened(self.uri, self.dataset_options)
+            self._ds = opened(self.uri, self.dataset_options)
         rows: list[dict[str, Any]] = self._ds.take([index % self._len for index in positions]).to_pylist()
         return rows
 
@@ -357,28 +358,19 @@ class _Cache:
         first = next(batches, None)
         if first is None:
             return
-        with (
-            tempfile.NamedTemporaryFile(dir=self._directory.name, delete=False) as file,
-            pa.ipc.new_stream(file, first.schema) as writer,
-        ):
-            writer.write_batch(first)
-            yield first
-            for batch in batches:
-                writer.write_batch(batch)
-                yield batch
-        self._file = Path(file.name)
-
-
-def _opened(dataset: Any, options: dict[str, Any] | None) -> Table:
-    from pennon.dataset import LanceDataset as Table
-
-    if isinstance(dataset, Table):
-        return dataset
-    if not isinstance(dataset, str | PathLike):
-        raise InvalidInputError(
-            f"The dataset is a {type(dataset).__name__}, expected a pennon.LanceDataset or a uri"
-        )
-    return Table(dataset, **(options or {}))
+        with tempfile.NamedTemporaryFile(dir=self._directory.name, delete=False) as file:
+            path = Path(file.name)
+            try:
+                with pa.ipc.new_stream(file, first.schema) as writer:
+                    writer.write_batch(first)
+                    yield first
+                    for batch in batches:
+                        writer.write_batch(batch)
+                        yield batch
+            except BaseException:  # an iteration that ends early is one
+                path.unlink(missing_ok=True)
+                raise
+        self._file = path
 
 
 def _detected_rank() -> tuple[int, int]:

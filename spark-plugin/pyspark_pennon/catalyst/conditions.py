@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import spark_api, wheel
 from pyspark_pennon.catalyst.filters import Translator, conjunction
+from pyspark_pennon.catalyst.plans import execution_of
+from pyspark_pennon.local_frames import frame_without_rows
 from pyspark_pennon.spark_api import has_changed
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
 _STEPS = ("Filter", "Project", "BatchEvalPython", "ArrowEvalPython")
@@ -86,14 +87,13 @@ def analysed(
     pyspark.errors.AnalysisException
         The condition is not valid.
     """
-    empty = _empty(spark, schema)
+    empty = frame_without_rows(spark, schema)
     frame = (empty if alias is None else empty.alias(alias)).where(condition)
-    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
-    if execution is None:
+    plan = execution_of(frame)
+    if plan is None:
         return Condition()
     translator = Translator(wheel.full_schema(table), {field.name: field.dataType for field in schema.fields})
     try:
-        plan = execution()
         root = tree(plan.analyzed().toJSON())
         nodes = _nodes(root)
         optimised = plan.optimizedPlan()
@@ -104,22 +104,6 @@ def analysed(
         if has_changed(error, "no rows are skipped by a condition"):
             return Condition()
         raise
-
-
-def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A frame without rows, which the optimiser cannot see: it leaves a condition where it is."""
-    from pyspark.sql import DataFrame
-
-    session = getattr(spark, "_jsparkSession", None)
-    if session is None:
-        return spark.range(1).mapInArrow(_nothing, schema)
-    nothing = spark.sparkContext._jsc.emptyRDD().rdd()
-    made = session.internalCreateDataFrame(nothing, session.parseDataType(schema.json()), False)
-    return DataFrame(made, spark)
-
-
-def _nothing(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return iter(())
 
 
 @dataclass(frozen=True)

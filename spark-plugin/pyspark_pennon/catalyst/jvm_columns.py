@@ -3,30 +3,19 @@
 A function in Python gives a frame new attributes: neither the alias of a side of a merge nor a Column that a person
 took from a frame finds them any more. [restored][] gives them the names, aliases and ids that they had before.
 
-Nothing of this is there in a session of Spark Connect: [attributes][] finds none.
+Nothing of this is there in a session of Spark Connect.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.catalyst.needed_columns import items
+from pyspark_pennon.catalyst.plans import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
-
-
-def attributes(frame: DataFrame) -> list[Any] | None:
-    """The attributes of a frame's columns, in their order; None without a JVM at hand."""
-    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
-    return None if execution is None else items(execution().analyzed().output())
-
-
-def attribute_id(attribute: Any) -> int:
-    """What tells an attribute from all others of the session."""
-    return int(attribute.exprId().id())
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:

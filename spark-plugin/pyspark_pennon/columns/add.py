@@ -27,15 +27,23 @@ from pyspark_pennon.columns.function_identity import digest
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.reads.frames import parallelism
-from pyspark_pennon.row_changes import Target, as_column, check_value
+from pyspark_pennon.row_changes import Target, check_value
+from pyspark_pennon.spark_api import as_column, parallelism
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.orphans import mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, retried
 from pyspark_pennon.types.batches import converter, table_rows
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
-from pyspark_pennon.types.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema, parsed_schema, quoted
+from pyspark_pennon.types.schema import (
+    FRAGMENT_BITS,
+    ROW_ADDRESS,
+    ROW_ID,
+    SYSTEM_COLUMNS,
+    expected_schema,
+    parsed_schema,
+    quoted,
+)
 from pyspark_pennon.types.storable import frame_schema, new_table_schema, refuse_other_case
 
 if TYPE_CHECKING:
@@ -279,7 +287,7 @@ def _planned(target: Target, work: Expressions | BatchFunction, table: Any, *, i
     schema = work.schema(table)
     columns = [name for name in work.read_columns(table) if name in table.schema.names]
     cores = parallelism(target.spark)
-    tasks = int(wheel.plan_read(table, target.options(), columns or ["_rowid"], cores).num_tasks)
+    tasks = int(wheel.plan_read(table, target.options(), columns or [ROW_ID], cores).num_tasks)
     if is_divided:
         tasks = max(tasks, cores * TASKS_PER_CORE)
     return jobs.plan_add_columns(table, schema, tasks=max(1, tasks), storage_options=stored(target.storage_options))
@@ -356,8 +364,8 @@ def in_order(task: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     for batch in batches:
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         ranks = addresses & 0xFFFFFFFF
-        for fragment in np.unique(addresses >> 32):
-            ranks[addresses >> 32 == fragment] |= positions.get(int(fragment), -1) << 32
+        for fragment in np.unique(addresses >> FRAGMENT_BITS):
+            ranks[addresses >> FRAGMENT_BITS == fragment] |= positions.get(int(fragment), -1) << FRAGMENT_BITS
         if len(ranks) and (ranks[0] <= last or (np.diff(ranks) <= 0).any()):
             raise invalid("The new columns are in another order than the rows: expected values computed row by row")
         last = int(ranks[-1]) if len(ranks) else last

@@ -14,17 +14,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, repeated
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.reads.frames import parallelism, table_frame
-from pyspark_pennon.row_changes import Target, check_columns, check_system_names, typed_values
+from pyspark_pennon.reads.frames import table_frame
+from pyspark_pennon.row_changes import (
+    Target,
+    assigned_columns,
+    check_system_names,
+    repeated_row_named,
+    typed_values,
+)
+from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks.executor import described, run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed, retried
 from pyspark_pennon.types.batches import table_rows
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names, with_stored_names
-from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, quoted
+from pyspark_pennon.types.schema import FRAGMENT_BITS, ROW_ADDRESS, ROW_ID, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +47,6 @@ def update_columns_from(target: Target, data: DataFrame, keys: list[str]) -> Dat
 
 
 def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
-    import pennon
     from pennon import jobs
     from pyspark.sql import functions as fn
 
@@ -59,7 +65,8 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
     spark = target.spark
     owners = [(fragment, task.number) for task in plan.tasks for fragment, _ in task.slices]
     owner = fn.broadcast(local_frame(spark, owners, f"{_FRAGMENT} long, {_TASK} int"))
-    owned = matches.join(owner, fn.shiftright(fn.col(ROW_ADDRESS), 32) == fn.col(_FRAGMENT)).drop(_FRAGMENT)
+    fragment = fn.shiftright(fn.col(ROW_ADDRESS), FRAGMENT_BITS)
+    owned = matches.join(owner, fragment == fn.col(_FRAGMENT)).drop(_FRAGMENT)
     every = spark.range(0, plan.num_tasks).select(fn.col("id").cast("int").alias(_TASK))
     partitions = max(1, min(plan.num_tasks, 4 * parallelism(spark)))
     divided = owned.unionByName(every, allowMissingColumns=True).repartition(partitions, _TASK)
@@ -73,14 +80,8 @@ def _attempt(target: Target, data: DataFrame, keys: list[str]) -> DataFrame:
         ]
 
     title = f"update columns of {target.uri}"
-    try:
+    with described(target.spark, title), repeated_row_named(lambda: _repeated(matches, target, table, keys)):
         found = run_partitions(divided.sortWithinPartitions(_TASK), write, title, tasks=partitions)
-    except pennon.InvalidInputError:
-        with described(target.spark, title):
-            repeated = _repeated(matches, target, table, keys)
-        if repeated is None:
-            raise
-        raise invalid(repeated) from None
     results = [result for part in found for result in part]
     if not any(result.rows for result in results):
         return target.metrics()
@@ -105,7 +106,7 @@ def _checked(table: Any, data: DataFrame, keys: list[str]) -> list[str]:
         )
     if len(set(data.columns)) < len(data.columns):
         raise invalid(f"A column occurs more than once in the frame: its columns are {', '.join(data.columns)}")
-    check_columns(table.schema, {name: name for name in names}, None)
+    assigned_columns(table.schema, {name: name for name in names}, None)
     return names
 
 
@@ -149,9 +150,9 @@ def _by_task(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _once(values: pa.Table) -> pa.Table:
-    """The same new values. Raises `InvalidInputError` if two are for one row: the job would take either."""
+    """The same new values. Raises `RepeatedRowError` if two are for one row: the job would take either."""
     if pc.count_distinct(values[ROW_ADDRESS]).as_py() < values.num_rows:
-        raise invalid("Several rows of the frame match one row of the table: expected at most one")
+        raise repeated("Several rows of the frame match one row of the table: expected at most one")
     return values
 
 

@@ -18,25 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from pyspark_pennon.errors import invalid, mismatch, missing
+from pyspark_pennon.errors import invalid, mismatch, missing, noted
 from pyspark_pennon.feed.version_changes import VersionChange
 from pyspark_pennon.options.feed import FeedOptions, has_end
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.options.values import time_of
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
-from pyspark_pennon.tasks.plans import check_release, installed_release
+from pyspark_pennon.tasks.releases import installed_release
 from pyspark_pennon.tasks.workers import quick_task
 from pyspark_pennon.transactions import transactions
 from pyspark_pennon.types.batches import converter, is_blob
-from pyspark_pennon.types.column_names import stored_name, stored_names
-from pyspark_pennon.types.schema import ROW_ID, expected_schema, spark_schema
+from pyspark_pennon.types.column_names import refuse_repeated, stored_name, stored_names
+from pyspark_pennon.types.schema import CHANGE_TYPE, ROW_ID, expected_schema, spark_schema
 from pyspark_pennon.version_times import version_time, version_times
 from pyspark_pennon.wheel import BATCH_BYTES, grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
 
@@ -145,9 +143,8 @@ def data_schema(table: Any, columns: Sequence[str] | None, *, is_sensitive: bool
 
     known = table.schema
     names = known.names if columns is None else stored_names(known.names, columns, is_sensitive=is_sensitive)
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            raise invalid(f"The column '{name}' is named twice: expected each of the columns once")
+    refuse_repeated(names)
+    for name in names:
         if name not in known.names:
             raise invalid(f"The table has no column '{name}'; its columns are {', '.join(known.names)}")
         if is_blob(known.field(name)):
@@ -196,38 +193,28 @@ def start_version(table: Any, options: FeedOptions) -> int:
     """The first version whose changes count; after a time that no version follows, the next one."""
     if options.starting_timestamp is None:
         return int(options.starting_version or 0)
-    time = instant(options.starting_timestamp, "startingTimestamp")
     times = version_times(table)
-    later = [version for version, made in times if made >= time]
+    later = [version for version, made in times if made >= options.starting_timestamp]
     if not later:
         newest, made = times[-1]
         raise invalid(
-            f"startingTimestamp is {options.starting_timestamp}, and the newest version, {newest}, is older: "
-            f"it was made at {made.isoformat(sep=' ')}"
+            f"startingTimestamp is {options.starting_timestamp.isoformat(sep=' ')}, and the newest version, "
+            f"{newest}, is older: it was made at {made.isoformat(sep=' ')}"
         )
     return later[0]
 
 
-def version_until(table: Any, text: str) -> int:
+def version_until(table: Any, time: datetime) -> int:
     """The newest version made at or before a time."""
-    time = instant(text, "endingTimestamp")
     times = version_times(table)
     earlier = [version for version, made in times if made <= time]
     if not earlier:
         oldest, made = times[0]
         raise invalid(
-            f"endingTimestamp is {text}, and the oldest version that is left, {oldest}, is younger: "
-            f"it was made at {made.isoformat(sep=' ')}"
+            f"endingTimestamp is {time.isoformat(sep=' ')}, and the oldest version that is left, {oldest}, is "
+            f"younger: it was made at {made.isoformat(sep=' ')}"
         )
     return earlier[-1]
-
-
-def instant(text: str, option: str) -> datetime:
-    """A time from the text of an option; one without a zone is local."""
-    try:
-        return time_of(text)
-    except ValueError as error:
-        raise invalid(f"Pennon option '{option}' is {text!r}: {error}") from None
 
 
 def check_kept(table: Any, needed: Sequence[int]) -> None:
@@ -546,6 +533,7 @@ class ChangesReader(DataSourceReader):
         self._schema = schema
         self._release = installed_release()
 
+    @noted()
     def partitions(self) -> Sequence[InputPartition]:
         """Pin the window and divide it."""
         table = open_newest(self._options)
@@ -553,18 +541,17 @@ class ChangesReader(DataSourceReader):
         last = table.checkout_version(end)
         asked = [name for name in self._schema.fieldNames() if name not in DESCRIBING.fieldNames()]
         names = stored_names(last.schema.names, asked, is_sensitive=False)
-        check_columns(feed_schema(last, names), self._schema)
+        check_types(feed_schema(last, names), self._schema)
         # Without partitions Spark would generate one that carries no window.
         return plan(last, self._options, names, begin, end) or [FeedRange(end, end, tuple(names))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part of the window; runs in a task."""
-        check_release(self._release)
-        with quick_task():
+        with quick_task(self._release):
             yield from read_partition(self._options, partition, self._schema)
 
 
-def check_columns(known: StructType, asked: StructType) -> None:
+def check_types(known: StructType, asked: StructType) -> None:
     """Refuse a schema whose columns have other types than the table's; case does not matter in their names."""
     types = {field.name: field.dataType for field in known.fields}
     for column in asked.fields:

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.options.source import session_storage_options
-from pyspark_pennon.reads.frames import parallelism
-from pyspark_pennon.tasks.plans import check_release, installed_release, numbered
+from pyspark_pennon.options.values import given_columns, time_of
+from pyspark_pennon.spark_api import parallelism
+from pyspark_pennon.tasks.plans import numbered
+from pyspark_pennon.tasks.releases import check_release, installed_release
 from pyspark_pennon.types.column_names import is_case_sensitive
 
 if TYPE_CHECKING:
@@ -98,11 +101,11 @@ def read_changes(
         uri=uri,
         storage_options=session_storage_options(spark, storage_options),
         read_change_feed=True,
-        columns=None if columns is None else tuple(columns),
+        columns=given_columns(columns),
         starting_version=starting_version,
-        starting_timestamp=_text(starting_timestamp),
+        starting_timestamp=_time("startingTimestamp", starting_timestamp),
         ending_version=ending_version,
-        ending_timestamp=_text(ending_timestamp),
+        ending_timestamp=_time("endingTimestamp", ending_timestamp),
         net=net,
         drop_unchanged=drop_unchanged,
     )
@@ -124,5 +127,11 @@ def read_changes(
     return numbered(spark, len(parts), rows, schema)
 
 
-def _text(time: datetime | str | None) -> str | None:
-    return time.isoformat() if isinstance(time, datetime) else time
+def _time(option: str, time: datetime | str | None) -> datetime | None:
+    if time is None:
+        return None
+    text = time.isoformat() if isinstance(time, datetime) else time
+    try:
+        return time_of(text)
+    except ValueError as error:
+        raise invalid(f"Pennon option '{option}' is {text!r}: {error}") from None

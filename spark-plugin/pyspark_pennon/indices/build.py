@@ -16,10 +16,10 @@ from pyspark_pennon.errors import exists
 from pyspark_pennon.indices.models import shared_model
 from pyspark_pennon.indices.tasks import BuildSegment
 from pyspark_pennon.options.source import ReadOptions
-from pyspark_pennon.reads.frames import parallelism
+from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.orphans import committing
-from pyspark_pennon.tasks.retries import answered
+from pyspark_pennon.tasks.retries import commit_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,11 +127,3 @@ def _is_as_built(segment: Any, read: Any, table: Any, column: str) -> bool:
         return False
     pairs = [(read.get_fragment(number), table.get_fragment(number)) for number in segment.fragment_ids]
     return all(now is not None and old.metadata == now.metadata for old, now in pairs)
-
-
-def commit_entries(table: Any, new: list[Any], removed: list[Any], uuid: str) -> None:
-    """Commit entries of indices on top of a version, also if the answer is lost: see `answered`."""
-    import pennon
-
-    transaction = pennon.Transaction(int(table.version), pennon.LanceOperation.CreateIndex(new, removed), uuid)
-    answered(lambda: pennon.LanceDataset.commit(table, transaction), f"the commit of {uuid}")

@@ -24,11 +24,11 @@ from uuid import uuid4
 
 from pyspark_pennon import wheel
 from pyspark_pennon.indices import models as index_models
-from pyspark_pennon.indices.build import commit_entries
 from pyspark_pennon.indices.tasks import BuildSegment, MergeSegments
-from pyspark_pennon.reads.frames import parallelism
+from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.orphans import committing
+from pyspark_pennon.tasks.retries import commit_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ def _planned(
     table: Any, read: ReadOptions, index: Any, rows: Mapping[int, int], tasks: int, *, retrain: bool
 ) -> _Plan | None:
     """What tasks do for an index; None if they do nothing."""
-    from pennon import PennonError
+    from pennon import CorruptError, NotFoundError, UnsupportedError
 
     covered = {fragment for segment in index.segments for fragment in segment.fragment_ids}
     wanted = {*rows} if retrain else {*rows} - covered
@@ -116,7 +116,7 @@ def _planned(
         return None
     try:
         return _with_parameters(table, index, groups, retrain=retrain)
-    except (PennonError, LookupError, ValueError) as error:
+    except (CorruptError, NotFoundError, UnsupportedError) as error:
         _log.info("The index %s of %s is taken care of on the driver: %s", index.name, read.uri, error)
         return None
 

@@ -13,8 +13,10 @@ _TRAINED = ("ivf_centroids", "pq_codebook")
 def retrained(table: Any, column: str, config: Any) -> dict[str, Any] | None:
     """The parameters of new segments of an index over vectors, with as many partitions as it has.
 
-    None if the table has too few vectors for parts.
+    None if it has none, or if the table has too few vectors for parts.
     """
+    if "ivf_centroids" not in config.parameters:
+        return None
     given = {name: value for name, value in config.parameters.items() if name not in _TRAINED}
     given["num_partitions"] = len(config.parameters["ivf_centroids"])
     return shared_model(table, column, config.index_type, given)
@@ -32,7 +34,7 @@ def model(config: Any) -> dict[str, Any] | None:
 
 def shared_model(table: Any, column: str, kind: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
     """The parameters of each part of an index over vectors; `None` if the table has too few vectors for parts."""
-    from pennon import InvalidInputError
+    from pennon.errors import TooFewVectorsError
     from pennon.indices import IndicesBuilder
 
     if "ivf_centroids" in parameters:
@@ -47,10 +49,8 @@ def shared_model(table: Any, column: str, kind: str, parameters: dict[str, Any])
             bits = parameters.get("num_bits", 8)
             pq = builder.train_pq(ivf, parameters["num_sub_vectors"], num_bits=bits, **training)
             shared["pq_codebook"] = pq.codebook
-    except InvalidInputError as error:
-        if "too few vectors" in str(error):
-            return None
-        raise
+    except TooFewVectorsError:
+        return None
     return shared
 
 

@@ -15,33 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon.catalyst.jvm_columns import attribute_id, attributes, column_of, restored
+from pyspark_pennon.catalyst.jvm_columns import column_of, restored
 from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_columns, used_attributes
-from pyspark_pennon.errors import invalid
-from pyspark_pennon.merge.clauses import (
-    CHANGE_TYPE,
-    Clause,
-    Evaluation,
-    assigned_names,
-    check_types,
-    typed_clauses,
-)
+from pyspark_pennon.catalyst.plans import attribute_id, attributes
+from pyspark_pennon.merge.clauses import Clause, Evaluation, assigned_names, check_types, typed_clauses
 from pyspark_pennon.merge.key_filter import without_other_keys
 from pyspark_pennon.merge.plan import Keys, bounds_of, is_of_nanoseconds, keys_of
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of, fetched, others
 from pyspark_pennon.reads.frames import table_frame
-from pyspark_pennon.row_changes import (
-    Target,
-    as_column,
-    changes_schema,
-    number_of_tasks,
-)
+from pyspark_pennon.row_changes import Target, changes_schema, number_of_tasks, repeated_row_named
+from pyspark_pennon.spark_api import as_column
 from pyspark_pennon.tasks.executor import run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed
 from pyspark_pennon.types.batches import table_rows
-from pyspark_pennon.types.schema import ROW_ADDRESS, is_plain, quoted
+from pyspark_pennon.types.schema import CHANGE_TYPE, FRAGMENT_BITS, ROW_ADDRESS, is_plain, quoted
 from pyspark_pennon.writes.new_columns import with_columns
 
 if TYPE_CHECKING:
@@ -190,7 +179,7 @@ class MergeAttempt:
         pairs = stored.join(self._source, self._condition, "inner").select(address, fn.col(NUMBER).alias(_MATCH))
         if earlier is None:
             return pairs
-        fragment = fn.shiftright(fn.col(ROW_ADDRESS), 32)
+        fragment = fn.shiftright(fn.col(ROW_ADDRESS), FRAGMENT_BITS)
         gone = [number for number, metadata in old.items() if new.get(number) != metadata]
         return earlier.pairs.where(~fragment.isin(gone)).unionByName(pairs.where(fragment.isin(changed)))
 
@@ -303,21 +292,12 @@ class MergeAttempt:
     def _written(
         self, changes: DataFrame, shipped: ShippedPlan, schema: pa.Schema, pairs: DataFrame, tasks: int
     ) -> list[Any]:
-        import pennon
-
         def write(number: int, batches: Iterator[pa.RecordBatch]) -> Any:
             changes = (batch.filter(batch.column(CHANGE_TYPE).is_valid()) for batch in batches)
             return shipped.task(number).run(table_rows(changes, schema))
 
-        try:
+        with repeated_row_named(lambda: self._ambiguous(pairs)):
             return run_partitions(changes, write, f"merge into {self._target.uri}", tasks=tasks)
-        except pennon.InvalidInputError as error:
-            # To look for the row takes as long as the join, so other errors are raised at once.
-            is_repeated = any(text in str(error) for text in ("more than once", "has two changes"))
-            found = self._ambiguous(pairs) if is_repeated else None
-            if found is None:
-                raise
-            raise invalid(found) from None
 
     def _ambiguous(self, pairs: DataFrame) -> str | None:
         """A sentence about a row that several rows of the source match, if there is one."""

@@ -30,10 +30,9 @@ from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.merge.attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge.clauses import Clause
 from pyspark_pennon.merge.plan import is_deterministic
-from pyspark_pennon.row_changes import Target, check_columns, is_frame
-from pyspark_pennon.spark_api import spark_context
+from pyspark_pennon.row_changes import Target, assigned_columns
+from pyspark_pennon.spark_api import is_frame, spark_context
 from pyspark_pennon.tasks.executor import described
-from pyspark_pennon.tasks.failed_jobs import named_failure, raise_first_failure
 from pyspark_pennon.tasks.orphans import verb_errors
 from pyspark_pennon.tasks.retries import retried
 from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, stored_names
@@ -352,11 +351,7 @@ class MergeBuilder:
             except Exception as error:
                 if spark_context(self._target.spark) is None:
                     _free_frames(error, handled)
-                failure = named_failure(error)
-                if failure is None:
-                    raise_first_failure(error)
-                    raise
-                raise failure from error
+                raise
 
     def _with_source(self, attempts: int) -> DataFrame:
         """The merge, with the source read and numbered again where an executor is lost with its part of it."""
@@ -446,7 +441,7 @@ class MergeBuilder:
                     f"The source has the column '{unknown[0]}', which the table lacks: name the columns in the "
                     "clause, drop it, or use withSchemaEvolution()"
                 )
-        return Clause(clause.action, clause.condition, check_columns(columns, values, self._target))
+        return Clause(clause.action, clause.condition, assigned_columns(columns, values, self._target))
 
 
 def _free_frames(error: BaseException, handled: BaseException | None) -> None:

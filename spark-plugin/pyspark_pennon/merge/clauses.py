@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.spark_api import as_column
 from pyspark_pennon.types.assigned_values import assigned, of_one_row, with_nulls
-from pyspark_pennon.types.schema import quoted, spark_type
+from pyspark_pennon.types.schema import CHANGE_TYPE, quoted, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-
-CHANGE_TYPE = "_change_type"
 
 
 @dataclass(frozen=True)

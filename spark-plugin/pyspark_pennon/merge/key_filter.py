@@ -10,10 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.catalyst.jvm_columns import attribute_id, attributes, column_of, internal_function
-from pyspark_pennon.catalyst.needed_columns import items
-from pyspark_pennon.reads.frames import parallelism
-from pyspark_pennon.spark_api import has_changed
+from pyspark_pennon.catalyst.jvm_columns import column_of, internal_function
+from pyspark_pennon.catalyst.plans import (
+    attribute_id,
+    attributes,
+    equalities,
+    execution_of,
+    items,
+    kind_of,
+    plan_of,
+    references,
+)
+from pyspark_pennon.spark_api import has_changed, parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,29 +96,19 @@ def _filtered(target: DataFrame, source: DataFrame, pairs: list[tuple[Any, Any]]
 
 def _pairs_of_keys(joined: DataFrame, target: DataFrame, source: DataFrame) -> list[tuple[Any, Any]]:
     """Expressions over the target and over the source that the condition of a join says are equal."""
-    plan = joined._jdf.queryExecution().analyzed()
-    if str(plan.getClass().getSimpleName()) != "Join" or not plan.condition().isDefined():
-        return []
     sides = [{attribute_id(attribute) for attribute in attributes(frame) or []} for frame in (target, source)]
-    found: list[tuple[Any, Any]] = []
-    todo = [plan.condition().get()]
-    while todo:
-        expression = todo.pop()
-        name = str(expression.getClass().getSimpleName())
-        if name == "And":
-            todo += [expression.right(), expression.left()]
-        elif name in ("EqualTo", "EqualNullSafe"):
-            pair = (expression.left(), expression.right())
-            for mine, own in (pair, pair[::-1]):
-                if _is_of(mine, sides[0]) and _is_of(own, sides[1]):
-                    found.append((mine, own))
-                    break
+    found = []
+    for _, left, right in equalities(plan_of(joined)):
+        for mine, own in ((left, right), (right, left)):
+            if _is_of(mine, sides[0]) and _is_of(own, sides[1]):
+                found.append((mine, own))
+                break
     return found
 
 
 def _is_of(expression: Any, side: set[int]) -> bool:
     """Whether an expression is a key of one side that may be hashed, without a function in Python."""
-    used = {attribute_id(attribute) for attribute in items(expression.references().toSeq())}
+    used = references(expression)
     kind = str(expression.dataType().typeName())
     is_hashed = kind.startswith("decimal") or (
         kind in _HASHED and "collate" not in expression.dataType().sql().lower()
@@ -119,13 +117,11 @@ def _is_of(expression: Any, side: set[int]) -> bool:
 
 
 def _is_native(expression: Any) -> bool:
-    if "Python" in str(expression.getClass().getSimpleName()) or "Subquery" in str(
-        expression.getClass().getSimpleName()
-    ):
+    if any(word in kind_of(expression) for word in ("Python", "Subquery")):
         return False
     return all(_is_native(child) for child in items(expression.children()))
 
 
 def _is_broadcast(joined: DataFrame) -> bool:
     """Whether Spark would send a side to all tasks."""
-    return "Broadcast" in str(joined._jdf.queryExecution().sparkPlan().toString())
+    return "Broadcast" in str(execution_of(joined).sparkPlan().toString())

@@ -12,8 +12,17 @@ import pyarrow as pa
 from pyspark_pennon import spark_api, wheel
 from pyspark_pennon.catalyst.equal_columns import column_named, equal_columns
 from pyspark_pennon.catalyst.filters import Translator
-from pyspark_pennon.catalyst.needed_columns import items
-from pyspark_pennon.row_changes import as_column
+from pyspark_pennon.catalyst.needed_columns import seen
+from pyspark_pennon.catalyst.plans import (
+    attribute_id,
+    attributes,
+    equalities,
+    items,
+    kind_of,
+    plan_of,
+    references,
+)
+from pyspark_pennon.spark_api import as_column, has_changed
 from pyspark_pennon.types.column_names import is_case_sensitive
 from pyspark_pennon.types.schema import quoted, spark_type
 
@@ -28,8 +37,7 @@ def is_deterministic(frame: DataFrame) -> bool:
 
     In Spark Connect the plan is on the server, nothing is known, and the answer is yes.
     """
-    execution = getattr(getattr(frame, "_jdf", None), "queryExecution", None)
-    return execution is None or bool(execution().analyzed().deterministic())
+    return seen(frame, lambda plan: bool(plan.deterministic()), True, "the source counts as deterministic")
 
 
 @dataclass
@@ -72,56 +80,54 @@ class Keys:
         same = self.exact.get(key)
         if isinstance(same, str):
             return all(value is not None and column_named(source, as_column(value)) == same for value in values)
-        return same is not None and all(
-            value is not None and _without_casts(_resolved(source, value)).semanticEquals(same) for value in values
-        )
+        try:
+            return same is not None and all(
+                value is not None and _without_casts(_resolved(source, value)).semanticEquals(same)
+                for value in values
+            )
+        except Exception as error:
+            if has_changed(error, "the keys of inserted rows count as others"):
+                return False
+            raise
 
 
 def keys_of(joined: DataFrame, condition: Column, target: DataFrame, source: DataFrame) -> Keys:
     """The keys of a join: by its plan, or in Spark Connect by its condition, of which pairs of columns are seen."""
+    try:
+        plan = plan_of(joined)
+        if plan is not None:
+            return _keys_in(plan, target, source)
+    except Exception as error:
+        if has_changed(error, "no keys of the merge are known"):
+            return Keys()
+        raise
     found = Keys()
-    execution = getattr(getattr(joined, "_jdf", None), "queryExecution", None)
-    if execution is None:
-        for key, own, operator in equal_columns(condition, target, source):
-            if operator == "<=>":
-                found.add(key, None)
-            else:
-                kinds = [frame.schema[name].dataType for frame, name in ((target, key), (source, own))]
-                found.add(key, own, own if _is_exact(*(kind.simpleString() for kind in kinds)) else None)
-        return found
-    plan = execution().analyzed()
-    if str(plan.getClass().getSimpleName()) != "Join" or not plan.condition().isDefined():
-        return found
-    sides = [
-        {a.exprId().id(): a.name() for a in items(frame._jdf.queryExecution().analyzed().output())}
-        for frame in (target, source)
-    ]
-    _collect(plan.condition().get(), sides, found)
+    for key, own, operator in equal_columns(condition, target, source):
+        if operator == "<=>":
+            found.add(key, None)
+        else:
+            kinds = [frame.schema[name].dataType for frame, name in ((target, key), (source, own))]
+            found.add(key, own, own if _is_exact(*(kind.simpleString() for kind in kinds)) else None)
     return found
 
 
-def _collect(expression: Any, sides: list[dict[int, str]], found: Keys) -> None:
-    name = str(expression.getClass().getSimpleName())
-    if name == "And":
-        _collect(expression.left(), sides, found)
-        _collect(expression.right(), sides, found)
-    elif name in ("EqualTo", "EqualNullSafe"):
-        pair = [expression.left(), expression.right()]
+def _keys_in(plan: Any, target: DataFrame, source: DataFrame) -> Keys:
+    found = Keys()
+    keys, own = ({attribute_id(a): str(a.name()) for a in attributes(frame) or []} for frame in (target, source))
+    for kind, *pair in equalities(plan):
         for mine, other in (pair, pair[::-1]):
-            key = _attribute(mine)
-            used = {attribute.exprId().id() for attribute in items(other.references().toSeq())}
-            if key not in sides[0] or not used or not used <= set(sides[1]):
+            key, used = _attribute(mine), references(other)
+            if key not in keys or not used or not used <= set(own):
                 continue
-            if name == "EqualNullSafe":
-                found.add(sides[0][key], None)
+            if kind == "EqualNullSafe":
+                found.add(keys[key], None)
                 continue
-            is_bare = all(str(side.getClass().getSimpleName()) == "AttributeReference" for side in pair)
+            is_bare = all(kind_of(side) == "AttributeReference" for side in pair)
             same = [_without_casts(side) for side in (mine, other)]
-            is_column = str(same[0].getClass().getSimpleName()) == "AttributeReference"
-            is_exact = is_column and _is_exact(*(str(s.dataType().simpleString()) for s in same))
-            found.add(
-                sides[0][key], sides[1][_attribute(other)] if is_bare else None, same[1] if is_exact else None
-            )
+            is_column = kind_of(same[0]) == "AttributeReference"
+            is_exact = is_column and _is_exact(*(str(side.dataType().simpleString()) for side in same))
+            found.add(keys[key], own[_attribute(other)] if is_bare else None, same[1] if is_exact else None)
+    return found
 
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -137,7 +143,7 @@ def _is_exact(mine: str, other: str) -> bool:
 
 def _without_casts(expression: Any) -> Any:
     """What is cast from one type of whole numbers to a wider one."""
-    while str(expression.getClass().getSimpleName()) == "Cast":
+    while kind_of(expression) == "Cast":
         child = expression.child()
         kinds = [str(side.dataType().simpleString()) for side in (child, expression)]
         if not set(kinds) <= set(_WHOLE) or _WHOLE.index(kinds[0]) > _WHOLE.index(kinds[1]):
@@ -148,17 +154,15 @@ def _without_casts(expression: Any) -> Any:
 
 def _resolved(source: DataFrame, value: Column | str) -> Any:
     """The expression of a value, over the columns of the source."""
-    expression = items(source.select(as_column(value))._jdf.queryExecution().analyzed().projectList())[0]
-    return expression.child() if str(expression.getClass().getSimpleName()) == "Alias" else expression
+    (expression,) = items(plan_of(source.select(as_column(value))).projectList())
+    return expression.child() if kind_of(expression) == "Alias" else expression
 
 
 def _attribute(expression: Any) -> int:
     """The id of a column, whatever it is cast to; -1 of anything else."""
-    while str(expression.getClass().getSimpleName()) == "Cast":
+    while kind_of(expression) == "Cast":
         expression = expression.child()
-    if str(expression.getClass().getSimpleName()) != "AttributeReference":
-        return -1
-    return int(expression.exprId().id())
+    return attribute_id(expression) if kind_of(expression) == "AttributeReference" else -1
 
 
 def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[int, list[str]]:

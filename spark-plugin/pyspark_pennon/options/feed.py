@@ -1,18 +1,6 @@
 """Options of the change feed and of streams: names, parsing, errors. Names are Delta's where Delta has them.
 
-| option | feed | stream | meaning |
-|---|---|---|---|
-| `path`, `storage.<key>`, `storageOptionsProvider`, `columns` | x | x | as in a read |
-| `readChangeFeed` | x | x | changes of rows instead of rows |
-| `startingVersion` | x | x | the first version whose changes count; in a stream also `latest`, for those to come |
-| `startingTimestamp` | x | x | the same by time: the first version made at or after it |
-| `endingVersion`, `endingTimestamp` | x | | the last version whose changes count; the newest by default |
-| `netChanges` | x | | what differs between the two ends, at most one change per row |
-| `dropUnchanged` | x | x | leave out updates that left the columns as they were |
-| `maxVersionsPerTrigger` | | x | the most versions in a batch |
-| `maxRowsPerTrigger` | | x | rows after which a batch takes no further version, or fragment of the snapshot |
-| `skipChangeCommits` | | x | without a feed: pass over versions that update or delete rows |
-| `with_row_id` | | x | without a feed: add `_rowid` |
+docs/spark.md and docs/spark-streaming.md say what each of them means.
 
 As in a read, underscores and capitals in names do not matter.
 """
@@ -21,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, natural, positive
+from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, natural, positive, time_of
 
 LATEST = "latest"
 """The starting version of a stream that is only to see what comes."""
@@ -64,9 +53,9 @@ class FeedOptions:
     read_change_feed: bool = False
     columns: tuple[str, ...] | None = None
     starting_version: int | str | None = None
-    starting_timestamp: str | None = None
+    starting_timestamp: datetime | None = None
     ending_version: int | None = None
-    ending_timestamp: str | None = None
+    ending_timestamp: datetime | None = None
     net: bool = False
     drop_unchanged: bool = False
     max_versions: int | None = None
@@ -94,9 +83,9 @@ class FeedOptions:
             read_change_feed=get("readChangeFeed", boolean, False),
             columns=get("columns", column_names),
             starting_version=get("startingVersion", natural if stream is False else _version_or_latest),
-            starting_timestamp=get("startingTimestamp", str),
+            starting_timestamp=get("startingTimestamp", time_of),
             ending_version=get("endingVersion", natural),
-            ending_timestamp=get("endingTimestamp", str),
+            ending_timestamp=get("endingTimestamp", time_of),
             net=get("netChanges", boolean, False),
             drop_unchanged=get("dropUnchanged", boolean, False),
             max_versions=get("maxVersionsPerTrigger", positive),

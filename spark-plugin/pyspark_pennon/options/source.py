@@ -4,27 +4,7 @@ Spark passes options as text with lower-cased names. This module parses them onc
 [ReadOptions][] or [WriteOptions][]. Underscores are optional, so that `merge_schema` may be written `mergeSchema`.
 [OptionValues][pyspark_pennon.options.values.OptionValues] checks names and values, also for change feeds.
 
-| option | read | write | meaning |
-|---|---|---|---|
-| `path` | x | x | table URI; what `load(uri)` and `save(uri)` set |
-| `storage.<key>` | x | x | storage option `<key>`, such as `storage.aws_region` |
-| `storageOptionsProvider` | x | x | `module:function` that returns storage options, in every process |
-| `version`, `tag`, `timestamp` | x | | the version to read: a number, the name of a tag, a time |
-| `branch` | x | | the branch to read; with `version` or `timestamp` one of its versions |
-| `columns` | x | | comma-separated names, or a JSON list when names contain commas |
-| `filter_sql` | x | | predicate in Pennon's SQL dialect |
-| `push_filters` | x | | take over Spark's own filters, for a frame that one query names once (default false) |
-| `with_row_id`, `with_row_address`, `with_row_versions` | x | | add the system columns |
-| `batch_size` | x | | rows in an Arrow batch, at most |
-| `tasks`, `bytes_per_task` | x | | into how many Spark tasks the read is divided |
-| `create` | | x | fail when the table exists already |
-| `merge_schema` | | x | add columns that the table lacks (default false) |
-| `drop_system_columns` | | x | leave out `_rowid` and its like instead of refusing them (default false) |
-| `max_rows_per_file`, `max_bytes_per_file` | | x | when a task starts its next file |
-| `data_storage_version` | | x | data file version of a new table |
-| `enable_stable_row_ids` | | x | for a new table (default true) |
-| `compatible_with` | | x | the oldest release of pylance that shall read the table |
-| `durability` | | x | `full` (default) or `os` |
+docs/spark.md says what each of them means.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -165,6 +165,13 @@ def time_of(text: str) -> datetime:
 
 _OFFSET = re.compile(r"(:.*[+-]\d\d)(\d\d)$")
 _FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
+
+
+def given_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The columns that a caller named. Raises `InvalidInputError` for a text, whose letters would be names."""
+    if isinstance(columns, str):
+        raise invalid(f"columns is the text {columns!r}: expected a list of names")
+    return None if columns is None else tuple(columns)
 
 
 def column_names(text: str) -> tuple[str, ...]:

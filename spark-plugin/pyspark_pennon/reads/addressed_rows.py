@@ -21,8 +21,8 @@ from pyspark_pennon import wheel
 from pyspark_pennon.errors import internal
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.tasks.workers import mapped
-from pyspark_pennon.types.batches import converter, is_blob
-from pyspark_pennon.types.schema import ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema
+from pyspark_pennon.types.batches import is_blob, spark_rows
+from pyspark_pennon.types.schema import FRAGMENT_BITS, ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from pyspark_pennon.options.source import ReadOptions
 
-FRAGMENT_BITS = 32
 BLOCK_BITS = 20
 """A block has so many rows as a power of two."""
 
@@ -72,8 +71,7 @@ def fetched(frame: DataFrame, table: Any, options: ReadOptions, columns: Sequenc
             whole = pa.table(
                 [*batch.columns, *renamed.columns], schema=_joined(batch.schema, renamed.schema)
             ).combine_chunks()
-            convert = converter(whole.schema, target, safe=False)
-            yield from map(convert, whole.to_batches())
+            yield from spark_rows(whole, target)
 
     return mapped(frame.sortWithinPartitions(ROW_ADDRESS), fill, schema)
 
@@ -120,8 +118,7 @@ def others(addresses: DataFrame, table: Any, options: ReadOptions, columns: Sequ
             for at in range(0, end - block, READ_ROWS):
                 wanted = block + at + np.flatnonzero(is_wanted[at : at + READ_ROWS])
                 if len(wanted):
-                    found = rows.at(pa.array(wanted))
-                    yield from map(converter(found.schema, target, safe=False), found.to_batches())
+                    yield from spark_rows(rows.at(pa.array(wanted)), target)
 
     return mapped(owned, read, schema)
 

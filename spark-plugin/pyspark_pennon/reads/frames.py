@@ -8,17 +8,16 @@ to start.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import wheel
-from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.source import DEFAULT_BATCH_SIZE, ReadOptions, one_reference, session_storage_options
+from pyspark_pennon.options.values import given_columns
 from pyspark_pennon.reads.reader import spark_batches
-from pyspark_pennon.spark_api import spark_context
+from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.types.schema import expected_schema, quoted
@@ -117,7 +116,7 @@ def read(
         uri=uri,
         storage_options=session_storage_options(spark, storage_options),
         version=one_reference(version, tag),
-        columns=None if columns is None else tuple(columns),
+        columns=given_columns(columns),
         filter_sql=filter_sql,
         with_row_id=with_row_id,
         with_row_address=with_row_address,
@@ -128,10 +127,8 @@ def read(
         branch=branch,
         timestamp=timestamp,
     )
-    if isinstance(columns, str):
-        raise invalid(f"columns is the text {columns!r}: expected a list of names")
     table = wheel.open_table(options)
-    options = wheel.with_stored_names(table, options, spark)
+    options = wheel.with_stored_columns(table, options, spark)
     if where is None:
         return table_frame(spark, table, options)
     from pyspark_pennon.catalyst.conditions import analysed
@@ -180,9 +177,3 @@ def table_frame(
 
     stored = table.count_rows()
     return numbered(spark, len(shipped), rows, schema, rows=stored)
-
-
-def parallelism(spark: SparkSession) -> int:
-    """Tasks that the session runs at once."""
-    context = spark_context(spark)
-    return max(1, (os.cpu_count() or 1) if context is None else int(context.defaultParallelism))

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import wheel
 from pyspark_pennon.catalyst.filters import Translator, conjunction
-from pyspark_pennon.errors import invalid
+from pyspark_pennon.errors import invalid, noted
 from pyspark_pennon.spark_api import DataSourceReader, Filter, InputPartition
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.workers import quick_task
 from pyspark_pennon.types.arrow_facts import READ
-from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.batches import spark_rows
 from pyspark_pennon.types.schema import expected_schema
 from pyspark_pennon.version_times import version_microseconds
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def pinned_schema(options: ReadOptions) -> StructType:
     """The schema of a frame, with the version that it will read."""
     table = wheel.open_table(options)
-    schema = wheel.read_schema(table, wheel.with_stored_names(table, options))
+    schema = wheel.read_schema(table, wheel.with_stored_columns(table, options))
     first = schema.fields[0]
     found = {"location": table.uri, "version": table.version, "made": version_microseconds(table)}
     first.metadata = {**first.metadata, READ: {**_asked(options), **found}}
@@ -79,10 +79,11 @@ class Reader(DataSourceReader):
         self._made = None if pin is None else pin.get("made")
         self._schema = schema
 
+    @noted()
     def partitions(self) -> Sequence[InputPartition]:
         """Divide the version into tasks."""
         table = self._opened()
-        wheel.check_columns(table, self._options, self._schema)
+        wheel.check_asked(table, self._options, self._schema)
         # The processors of the executors are not known here.
         names = wheel.asked_columns(table, self._schema)
         plan = wheel.plan_read(table, self._options, names, os.cpu_count() or 1)
@@ -112,15 +113,13 @@ class Reader(DataSourceReader):
 
 def spark_batches(task: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a task of a scan, in the types that Spark expects."""
-    reader = task.to_reader()
-    convert = converter(reader.schema, target, safe=False)
-    for batch in reader:
-        yield convert(batch)
+    return spark_rows(task.to_reader(), target)
 
 
 class FilteringReader(Reader):
     """A reader that takes over the filters it can apply exactly."""
 
+    @noted()
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         """Take over the filters that translate exactly; return the others to Spark."""
         table = self._opened()

@@ -23,7 +23,7 @@ from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads.addressed_rows import AddressedRows
 from pyspark_pennon.tasks.plans import numbered
 from pyspark_pennon.tasks.workers import mapped
-from pyspark_pennon.types.batches import converter
+from pyspark_pennon.types.batches import spark_rows
 from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, expected_schema
 
 if TYPE_CHECKING:
@@ -165,8 +165,7 @@ class Search:
         queries = asked.select(self.kept).take(found[_QUERY])
         columns = [*queries.columns, *(found[name] for name in (*self.names, DISTANCE))]
         rows = pa.table(columns, names=[*self.kept, *self.names, DISTANCE]).combine_chunks()
-        convert = converter(rows.schema, target, safe=False)
-        yield from map(convert, rows.to_batches())
+        yield from spark_rows(rows, target)
 
 
 def _with(rows: pa.Table, nearest: pa.Table) -> pa.Table:

@@ -15,9 +15,9 @@ from pyspark_pennon import wheel
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.options.search import FAST_SEARCH, search_options
 from pyspark_pennon.options.source import ReadOptions, one_reference, session_storage_options
-from pyspark_pennon.reads.frames import parallelism
+from pyspark_pennon.options.values import given_columns
 from pyspark_pennon.reads.search_tasks import DISTANCE, MOST_QUERIES, Search
-from pyspark_pennon.spark_api import to_arrow
+from pyspark_pennon.spark_api import parallelism, to_arrow
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_name
 from pyspark_pennon.types.schema import quoted
 from pyspark_pennon.types.storable import is_ml_vector
@@ -120,13 +120,13 @@ def nearest(
         uri=uri,
         storage_options=session_storage_options(spark, storage_options),
         version=one_reference(version, tag),
-        columns=None if columns is None else tuple(columns),
+        columns=given_columns(columns),
         with_row_id=with_row_id,
     )
     more = search_options(options)
     fast_search = bool(more.pop(FAST_SEARCH, False))
     table = wheel.open_table(read)
-    read = wheel.with_stored_names(table, read, spark)
+    read = wheel.with_stored_columns(table, read, spark)
     is_sensitive = is_case_sensitive(spark)
     wanted_column = column if query_column is None else query_column
     asked_column = stored_name(queries.columns, wanted_column, is_sensitive=is_sensitive)

@@ -17,6 +17,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pyspark_pennon.errors import noted
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -65,7 +67,8 @@ def numbered_call(query: str, run: str | None, number: int, location: str) -> It
         part = batch.calls.get(location, 0)
         batch.calls[location] = part + 1
     try:
-        yield part
+        with noted():
+            yield part
     except BaseException:
         with _lock:
             if batch.calls[location] == part + 1:

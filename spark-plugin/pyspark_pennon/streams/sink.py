@@ -20,15 +20,15 @@ from uuid import UUID, uuid5
 from pyspark import TaskContext
 
 from pyspark_pennon import wheel
-from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.errors import internal, invalid, noted
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import WriteOptions
 from pyspark_pennon.spark_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark_pennon.streams.sink_checkpoint import check_table, note_table
-from pyspark_pennon.tasks.plans import check_release, installed_release
+from pyspark_pennon.tasks.releases import installed_release
 from pyspark_pennon.tasks.retries import answered
 from pyspark_pennon.tasks.workers import quick_task
-from pyspark_pennon.transactions import transactions
+from pyspark_pennon.transactions import up_to
 from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema, stored_columns
 from pyspark_pennon.writes.new_columns import NewColumns
@@ -86,9 +86,7 @@ class StreamBatch:
         A query commits its batches, and the parts of each, in order, so the newest version of the query tells:
         usually one of the last few.
         """
-        newest = int(table.version)
-        kept = [entry["version"] for entry in table.version_refs() if entry["version"] <= newest][::-1]
-        for _, transaction in transactions(table, kept):
+        for transaction in up_to(table):
             properties = {} if transaction is None else transaction.transaction_properties or {}
             if properties.get(QUERY) == self.query:
                 return (int(properties[BATCH]), int(properties.get(PART, 0))) >= (self.number, self.part)
@@ -152,12 +150,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""
-        check_release(self.release)
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
         if context is None or query is None:
             raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
-        with quick_task():
+        with quick_task(self.release):
             rows = filled_rows(iterator, self.schema)
             fragments = [] if rows is None else self._fragments(rows)
         return Written(context.partitionId(), query, self.version, fragments, self.new)
@@ -179,6 +176,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         written: Any = pennon.fragment.write_fragments(rows, target, mode=mode, **given)
         return list(written)
 
+    @noted()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish the files of a batch in one commit, unless that was done before; runs in a process of the
         driver.

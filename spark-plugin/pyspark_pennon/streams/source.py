@@ -31,11 +31,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pyspark_pennon.errors import invalid, missing
+from pyspark_pennon.errors import invalid, missing, noted
 from pyspark_pennon.feed.changes import (
     DESCRIBING,
     History,
-    check_columns,
+    check_types,
     columns_of,
     contiguous_from,
     data_schema,
@@ -48,9 +48,10 @@ from pyspark_pennon.feed.changes import (
 )
 from pyspark_pennon.feed.traced_columns import TracedColumns
 from pyspark_pennon.options.feed import LATEST, FeedOptions
-from pyspark_pennon.tasks.plans import check_release, installed_release
+from pyspark_pennon.tasks.releases import installed_release
 from pyspark_pennon.tasks.workers import quick_task
 from pyspark_pennon.types.column_names import stored_names
+from pyspark_pennon.types.schema import CHANGE_TYPE
 from pyspark_pennon.version_times import version_microseconds
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._traced: TracedColumns | None = None
         self._kinds: dict[int, int] = {}
 
+    @noted()
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
         """Where a query without a checkpoint starts."""
         options = self._options
@@ -99,16 +101,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(self._options.max_versions)
         return ReadAllAvailable()
 
+    @noted()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Let the query end at the version that is the newest now."""
         self._columns_of_query()
         self._target = int(open_newest(self._options).version)
 
+    @noted()
     def reportLatestOffset(self) -> Offset:  # noqa: N802
         """The newest version, for the progress of the query."""
         table = open_newest(self._options)
         return _version_offset(table)
 
+    @noted()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """The end of the next batch; `start` if there is nothing to read."""
         table = self._newest()
@@ -129,6 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._versions_until(table, version, is_limited)
         return start if end == version else _version_offset(table.checkout_version(end))
 
+    @noted()
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The tasks of a batch."""
         table = open_newest(self._options)
@@ -146,9 +152,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part of a batch; runs in a task."""
-        check_release(self._release)
         inserts_only = not self._options.read_change_feed
-        with quick_task():
+        with quick_task(self._release):
             yield from read_partition(self._options, partition, self._schema, inserts_only=inserts_only)
 
     def _newest(self) -> Any:
@@ -217,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows, is_append = 0, True
             for batch in changes:
                 rows += batch.num_rows
-                is_append = is_append and set(batch.column("_change_type").unique().to_pylist()) <= {"insert"}
+                is_append = is_append and set(batch.column(CHANGE_TYPE).unique().to_pylist()) <= {"insert"}
                 if not (feed or is_append):
                     break
             else:
@@ -308,7 +313,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         asked = StructType([field for field in self._schema.fields if field.name in self._data])
         try:
-            check_columns(data_schema(table, self._data), asked)
+            check_types(data_schema(table, self._data), asked)
         except (pennon.InvalidInputError, pennon.SchemaMismatchError) as error:
             raise type(error)(
                 f"{error}, in version {table.version} of {self._options.uri}: load the stream again, and start the "

@@ -16,16 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
 from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.spark_api import spark_context, to_arrow
-from pyspark_pennon.tasks.failed_jobs import first_failure, named_failure
+from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.tasks.orphans import current, files_of
-from pyspark_pennon.tasks.plans import check_release, installed_release
+from pyspark_pennon.tasks.plans import numbered
 from pyspark_pennon.tasks.progress import Done, progress_line
+from pyspark_pennon.tasks.releases import check_release, installed_release
 from pyspark_pennon.tasks.workers import mapped
 
 if TYPE_CHECKING:
@@ -73,11 +74,13 @@ def run_tasks(
         return []
     # A Spark task unpickles its own task only.
     pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
-    # One row per task: a partition of `range` holds exactly the number of its task.
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
     with watched(spark, description, len(tasks), progress) as done:
-        run = _runner(pickled, call, _Checks.of(spark, done))
-        return _results(mapped(numbers, run, _OUTCOMES), len(tasks))
+        checks = _Checks.of(spark, done)
+
+        def run(number: int) -> Iterator[pa.RecordBatch]:
+            yield _row(number, checks.outcome(partial(_unpickled, pickled[number], call)))
+
+        return _results(numbered(spark, len(tasks), run, _OUTCOMES), len(tasks))
 
 
 def run_partitions(
@@ -139,10 +142,8 @@ _LOCAL = re.compile(r"local(\[[^,\]]*(,\s*(?P<failures>\d+)\s*)?\])?")
 def _results(frame: DataFrame, count: int | None) -> list[Any]:
     """The results in a frame of outcomes, by number. Raises the error of the first task that has one."""
     # Collected once: a second action would run everything again.
-    try:
+    with failures_named():
         found = to_arrow(frame)
-    except Exception as error:
-        raise_named(error)
     outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
     # Spark makes fewer partitions than it was asked for if there is nothing in them, and numbers them in a row.
     expected = found.num_rows if count is None else count
@@ -166,19 +167,11 @@ def _row(number: int, outcome: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=["number", "outcome"])
 
 
-def raise_named(error: Exception) -> NoReturn:
-    """Raise the error of `pennon` that an error of Spark is about, or the error itself."""
-    failure = named_failure(error)
-    if failure is not None:
-        raise failure from error
-    raise raised_in_task(error) or first_failure(error) from None
-
-
 def typed_error(error: Exception) -> Exception:
     """The error of `pennon` that Spark reports as text, or the error itself.
 
-    Spark passes what a Python worker raised as the text of its traceback: the last line with the name of a class of
-    `pennon.errors` says what happened.
+    Spark passes what a Python worker raised as the text of its traceback. A line below the message,
+    `[pennon {...}]`, has the class and the attributes of the error, such as `path` and `retryable`.
 
     Parameters
     ----------
@@ -197,19 +190,6 @@ def typed_error(error: Exception) -> Exception:
     AnalysisException NotFoundError
     """
     return raised_in_task(error) or error
-
-
-def _runner(
-    tasks: list[bytes], call: Callable[[Any], Any] | None, checks: _Checks
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark's tasks run: numbers of tasks in, pickled outcomes out."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield _row(number, checks.outcome(partial(_unpickled, tasks[number], call)))
-
-    return run
 
 
 def _unpickled(pickled: bytes, call: Callable[[Any], Any] | None) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark_pennon.errors import unsupported
+from pyspark_pennon.errors import raised_in_task, unsupported
 
 _CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")
 _REASON = re.compile(r"Job \d+ cancelled[^\n]*?(?=\.?\s*SQLSTATE|\n|$)")
@@ -53,17 +53,31 @@ def named_failure(error: Exception) -> Exception | None:
 
 @contextmanager
 def failures_named() -> Iterator[None]:
-    """An error of the block is raised as [named_failure][pyspark_pennon.tasks.failed_jobs.named_failure] has it."""
+    """An error of Spark in the block is raised as what it is about: an error of `pennon`, see
+    [named_failure][pyspark_pennon.tasks.failed_jobs.named_failure] and
+    [raised_in_task][pyspark_pennon.errors.raised_in_task], or that of one of the stages that failed at once.
+    """
     try:
         yield
     except Exception as error:
         failure = named_failure(error)
-        if failure is None:
-            raise
-        raise failure from error
+        if failure is not None:
+            raise failure from error
+        _raise_first(error)
+        raise
 
 
-def first_failure(error: Exception) -> Exception:
+def _raise_first(error: Exception) -> None:
+    """Raise what made a task or a stage fail, if that is what the error is about.
+
+    A variable for it would tie the caller's frame to the error, and with it all that the frame holds.
+    """
+    first = raised_in_task(error) or _first_failure(error)
+    if first is not error:
+        raise first from None
+
+
+def _first_failure(error: Exception) -> Exception:
     """The error of one of the stages that failed at once, as Spark raises it of one; any other error itself."""
     for several in _causes(getattr(error, "java_exception", None)):
         if not _SEVERAL.search(str(several.getMessage() or "")):
@@ -76,16 +90,6 @@ def first_failure(error: Exception) -> Exception:
                 if not isinstance(found, UnknownException):
                     return found
     return error
-
-
-def raise_first_failure(error: Exception) -> None:
-    """Raise the error of one of the stages that failed at once, if that is what the error is about.
-
-    A variable for it would tie the caller's frame to the error, and with it all that the frame holds.
-    """
-    first = first_failure(error)
-    if first is not error:
-        raise first from None
 
 
 def _messages(error: Exception) -> Iterator[str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.errors import unsupported
 from pyspark_pennon.options.provider import stored
+from pyspark_pennon.tasks.releases import check_release, installed_release
 from pyspark_pennon.tasks.workers import mapped
 from pyspark_pennon.types.arrow_facts import FIXED_SIZE_LIST
 
@@ -98,30 +98,11 @@ class ShippedPlan:
         return {"storage_options": stored(self.storage_options), "durability": self.durability}
 
 
-def installed_release() -> str:
-    """The versions of both wheels in this process."""
-    import pennon
-
-    import pyspark_pennon
-
-    return f"pennon {pennon.__version__} and pyspark-pennon {pyspark_pennon.__version__}"
-
-
-def check_release(driver: str) -> None:
-    """Refuse to work for a driver with another release of a wheel."""
-    found = installed_release()
-    if found != driver:
-        raise unsupported(
-            f"The driver has {driver}, but this executor has {found}: install one version of the wheels pennon and "
-            "pyspark-pennon on the driver and on all executors"
-        )
-
-
 def numbered(
     spark: SparkSession,
     count: int,
     run: Callable[[int], Iterator[pa.RecordBatch]],
-    schema: StructType,
+    schema: StructType | str,
     *,
     rows: int = 0,
 ) -> DataFrame:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon.errors import invalid
+from pyspark_pennon.tasks.orphans import files_of
 from pyspark_pennon.texts import in_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Done:
     rows
         Rows that were found, written or moved.
     bytes
-        Bytes of data files that were written.
+        Bytes of files that were written.
     """
 
     tasks: int = 0
@@ -55,14 +56,7 @@ class Done:
     @classmethod
     def of(cls, result: Any) -> Done:
         """What the result of one task says: of a job, of a compaction, a list of them, or anything else."""
-        if isinstance(result, list):
-            parts = [cls.of(part) for part in result]
-            return cls(1, sum(part.rows for part in parts), sum(part.bytes for part in parts))
-        fragments = getattr(result, "new_fragments", None)
-        if fragments is not None:
-            files = [file for fragment in fragments for file in fragment.files]
-            return cls(1, sum(one.num_rows for one in fragments), sum(file.file_size_bytes or 0 for file in files))
-        return cls(1, getattr(result, "rows", 0), getattr(result, "bytes", 0))
+        return cls(1, _rows(result), sum(files_of(result).values()))
 
     def __add__(self, other: Done) -> Done:
         return Done(self.tasks + other.tasks, self.rows + other.rows, self.bytes + other.bytes)
@@ -81,6 +75,15 @@ class Done:
         if self.bytes:
             parts.append(in_bytes(self.bytes))
         return ", ".join(parts)
+
+
+def _rows(result: Any) -> int:
+    if isinstance(result, list):
+        return sum(map(_rows, result))
+    fragments = getattr(result, "new_fragments", None)
+    if fragments is not None:
+        return sum(fragment.num_rows for fragment in fragments)
+    return int(getattr(result, "rows", 0))
 
 
 class _Sum(AccumulatorParam[Done]):

@@ -38,15 +38,7 @@ def retried(attempt: Callable[[], T], what: str, *, is_repeatable: bool = False,
     pennon.CommitConflictError
         That of the last attempt, or one that cannot be retried.
     """
-    import pennon
-
-    try:
-        return attempt()
-    except (pennon.CommitConflictError, pennon.CommitUnknownError) as error:
-        if attempts == 1 or not (is_repeatable or error.retryable):
-            raise
-        _log.info("%s is tried again: %s", what, error)
-    return retried(attempt, what, is_repeatable=is_repeatable, attempts=attempts - 1)
+    return _repeated(attempt, what, attempts, lambda error: is_repeatable or error.retryable)
 
 
 def published(plan: Any, run: Callable[[Any], list[Any]], what: str) -> Any:
@@ -132,11 +124,26 @@ def answered(commit: Callable[[], T], what: str, *, attempts: int = COMMIT_ATTEM
     """
     import pennon
 
+    return _repeated(commit, what, attempts, lambda error: isinstance(error, pennon.CommitUnknownError))
+
+
+def commit_entries(table: Any, new: list[Any], removed: list[Any], uuid: str) -> None:
+    """Commit entries of indices on top of a version, also if the answer is lost: see `answered`."""
+    import pennon
+
+    transaction = pennon.Transaction(int(table.version), pennon.LanceOperation.CreateIndex(new, removed), uuid)
+    answered(lambda: pennon.LanceDataset.commit(table, transaction), f"the commit of {uuid}")
+
+
+def _repeated(attempt: Callable[[], T], what: str, attempts: int, may_repeat: Callable[[Any], bool]) -> T:
+    """What `attempt` returns, tried again after some errors of a commit, with longer and longer pauses."""
+    import pennon
+
     try:
-        return commit()
-    except pennon.CommitUnknownError as error:
-        if attempts == 1:
+        return attempt()
+    except (pennon.CommitConflictError, pennon.CommitUnknownError) as error:
+        if attempts == 1 or not may_repeat(error):
             raise
-        _log.info("%s is repeated: %s", what, error)
+        _log.info("%s is tried again: %s", what, error)
     time.sleep(1 / attempts)
-    return answered(commit, what, attempts=attempts - 1)
+    return _repeated(attempt, what, attempts - 1, may_repeat)

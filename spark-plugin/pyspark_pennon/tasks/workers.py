@@ -31,6 +31,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from pyspark_pennon.errors import noted
+from pyspark_pennon.tasks.releases import check_release
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -66,11 +69,22 @@ def mapped(
 
 
 @contextmanager
-def quick_task() -> Iterator[None]:
-    """Spare the worker needless waiting within a task, and needless work between this task and the next."""
+def quick_task(release: str | None = None) -> Iterator[None]:
+    """Spare the worker needless waiting within a task, and needless work between this task and the next.
+
+    Errors of `pennon` are [noted][pyspark_pennon.errors.noted].
+
+    Parameters
+    ----------
+    release
+        That of the driver, which this process must have, too.
+    """
     send_at_once()
     try:
-        yield
+        with noted():
+            if release is not None:
+                check_release(release)
+            yield
     finally:
         forget_archives()
         freeze_modules()

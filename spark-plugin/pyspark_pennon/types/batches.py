@@ -61,6 +61,12 @@ def filled_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Reco
     return pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
 
 
+def spark_rows(rows: pa.Table | pa.RecordBatchReader, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of a table in the types that Spark expects."""
+    convert = converter(rows.schema, target, safe=False)
+    return map(convert, rows.to_batches() if isinstance(rows, pa.Table) else rows)
+
+
 def is_blob(field: pa.Field) -> bool:
     """Whether the values of a column are stored as blobs, version 2."""
     if isinstance(field.type, pa.BaseExtensionType):  # pylance registers one

@@ -60,6 +60,13 @@ def assigned_name(names: Sequence[str], key: str, alias: str | None, *, is_sensi
     return stored_name(names, _unquoted(parts["column"]), is_sensitive=is_sensitive)
 
 
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Refuse a column that is named twice."""
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise invalid(f"The column '{name}' is named twice: expected each of the columns once")
+
+
 def with_stored_names(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """The frame with columns that differ from those of a table by case only renamed to them."""
     found = stored_names(names, frame.columns, is_sensitive=is_case_sensitive(frame.sparkSession))

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
+FRAGMENT_BITS = 32
+"""Where the number of the fragment begins in an address."""
+
+CHANGE_TYPE = "_change_type"
+"""The column that says what becomes, or became, of a row."""
+
 ROW_VERSIONS = ("_row_created_at_version", "_row_last_updated_at_version")
 SYSTEM_COLUMNS = frozenset({ROW_ID, ROW_ADDRESS, "_rowoffset", *ROW_VERSIONS})
 """Columns every table has without storing them; uint64 in Arrow, long in Spark."""

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.spark_api import TimeType
 from pyspark_pennon.types.arrow_facts import FIXED_SIZE_LIST, restored
-from pyspark_pennon.types.batches import is_blob
+from pyspark_pennon.types.batches import is_blob, is_list
 from pyspark_pennon.types.column_names import stored_names
 from pyspark_pennon.types.schema import SYSTEM_COLUMNS, arrow_schema
 
@@ -235,7 +235,7 @@ def _check_fits(table: pa.Field, column: StructField, *, is_sensitive: bool) -> 
     """Refuse what no value can be converted from, before the first file."""
     kind = column.dataType
     if is_ml_vector(kind):
-        is_fit = pa.types.is_fixed_size_list(table.type) or pa.types.is_list(table.type)
+        is_fit = is_list(table.type)
     elif is_blob(table):
         is_fit = isinstance(kind, BinaryType)
     else:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import wheel
 from pyspark_pennon.errors import exists
+from pyspark_pennon.options.provider import stored
 from pyspark_pennon.tasks.orphans import committing, files_of, mark_not_orphans
-from pyspark_pennon.tasks.plans import ShippedPlan, check_release
+from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed
 from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema
@@ -88,6 +89,8 @@ class WritePlan:
         ValueError
             The table exists and must not, or the frame does not fit it.
         """
+        from pennon import jobs
+
         table = wheel.find_table(options.uri, options.storage_options)
         if table is not None and options.create:
             raise exists(f"Dataset already exists: {options.uri}", options.uri)
@@ -95,14 +98,22 @@ class WritePlan:
         new: NewColumns | None = None
         if table is None or overwrite:
             schema = frame_schema(data, vector_sizes) if new_schema is None else new_schema
-            job = wheel.plan_new(options, schema, must_create=not overwrite)
+            job = jobs.plan_overwrite(
+                options.uri,
+                schema,
+                mode="overwrite" if overwrite else "create",
+                storage_options=stored(options.storage_options),
+                durability=options.durability,
+                **options.table_parameters,
+            )
             is_append = table is None and not overwrite
         else:
-            stored = table.schema
+            columns = table.schema
             if options.merge_schema:
-                new, stored = NewColumns.of(table, data, vector_sizes, is_sensitive=options.is_case_sensitive)
-            schema = append_schema(stored, data, is_sensitive=options.is_case_sensitive)
-            job = wheel.plan_append(table, options)
+                new, columns = NewColumns.of(table, data, vector_sizes, is_sensitive=options.is_case_sensitive)
+            schema = append_schema(columns, data, is_sensitive=options.is_case_sensitive)
+            reader = options.table_parameters.get("compatible_with")
+            job = jobs.plan_append(table, durability=options.durability, compatible_with=reader)
             is_append = True
         shipped = ShippedPlan.of(job, options.storage_options, options.durability)
         return cls(
@@ -121,7 +132,6 @@ class WritePlan:
 
         Returns a [TaskResult][pennon.jobs.TaskResult] or [NewFragments][], or None if there were no rows.
         """
-        check_release(self.plan.release)
         rows = filled_rows(batches, self.schema)
         if rows is None:
             return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import wheel
+from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import retried
@@ -19,7 +20,7 @@ from pyspark_pennon.types.schema import ROW_ID
 from pyspark_pennon.types.storable import append_schema
 from pyspark_pennon.writes.new_columns import missing_fields, with_columns
 from pyspark_pennon.writes.plan import WritePlan
-from pyspark_pennon.writes.tasks import only_where, run
+from pyspark_pennon.writes.tasks import REPLACES, only_where, run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,7 +41,7 @@ def replace_rows(
     """
 
     def attempt() -> dict[str, int]:
-        table: Any = wheel.find_table(options.uri, options.storage_options)
+        table: Any = wheel.open_table(ReadOptions(options.uri, options.storage_options))
         is_sensitive = options.is_case_sensitive
         new = missing_fields(table.schema, data, is_sensitive=is_sensitive) if options.merge_schema else []
         columns = append_schema(pa.schema([*table.schema, *new]), data, is_sensitive=is_sensitive)
@@ -69,8 +70,7 @@ class _Replacement:
             storage_options=options.storage_options,
         )
         added = only_where(frame, condition).withColumn(ROW_ID, fn.lit(None).cast("long"))
-        self._check = added.columns[-2]
-        self._rows = added.unionByName(replaced.withColumn(self._check, fn.lit(True)), allowMissingColumns=True)
+        self._rows = added.unionByName(replaced.withColumn(REPLACES, fn.lit(True)), allowMissingColumns=True)
 
     def applied(self, table: Any) -> dict[str, int]:
         """Write and commit, on the version that was read, perhaps with more columns."""
@@ -90,4 +90,4 @@ class _Replacement:
             uri=options.uri,
             file_parameters=dict(options.file_parameters),
         )
-        return run(self._rows, plan, self._check)
+        return run(self._rows, plan, REPLACES)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
-from pyspark_pennon.errors import internal
+from pyspark_pennon.errors import internal, noted
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.tasks.orphans import files_of, sentence
 from pyspark_pennon.tasks.workers import quick_task
@@ -51,7 +51,7 @@ class Writer(DataSourceArrowWriter):
         context = TaskContext.get()
         if context is None:
             raise internal("a partition is written by a Spark task, which this process does not run")
-        with quick_task():
+        with quick_task(self.plan.plan.release):
             return self.write_partition(context.partitionId(), iterator)
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -59,6 +59,7 @@ class Writer(DataSourceArrowWriter):
         result = self.plan.write_partition(number, batches)
         return Written(number, None if result is None else result.json())
 
+    @noted()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks in one commit; runs in a process of the driver."""
         written = [message for message in messages if isinstance(message, Written)]
