@@ -22,6 +22,8 @@ use crate::runtime::{CancellationToken, blocking, blocking_unless, cancellation}
 /// Fragments of a local table that one task looks at: a filter leaves most of many out, and a task costs more than a look
 /// at these.
 const FRAGMENTS_OF_A_TASK: usize = 64;
+/// Small units are read by one task as long as they have this part of the rows of a unit.
+const SHARE_OF_A_UNIT: u64 = 4;
 /// Rows of a task that opens files, unless its only fragment has more.
 const ROWS_OF_A_TASK: u64 = 1 << 20;
 
@@ -45,22 +47,23 @@ pub(super) fn reduced(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>, reduce: Re
     let execution = Arc::new(Execution::new(plan, metrics));
     let (token, guard) = cancellation();
     let units = units_of(&execution, &token);
-    let run: Run = Arc::new(move |unit: Unit| {
+    let run: Run = Arc::new(move |units: Vec<Unit>| {
         // The closure lives in the stream, and the guard in the closure.
         let _guard = &guard;
         let (execution, token, reduce) = (Arc::clone(&execution), token.clone(), Arc::clone(&reduce));
         let computing = computing.clone();
-        let is_brief = execution.is_run_briefly(&unit);
+        let is_brief = units.iter().all(|unit| execution.is_run_briefly(unit));
         let reduced = move |unit: &Unit| match execution.run(unit)? {
             UnitResult::Batches(batches) => Ok(UnitResult::Batches(
                 batches.into_iter().map(|batch| reduce(batch)).collect::<Result<_>>()?,
             )),
             parts @ UnitResult::Parts(_) => Ok(parts),
         };
+        let all = move || units.iter().map(reduced).collect();
         let run = move || match computing {
-            _ if token.is_cancelled() => Ok(UnitResult::Batches(Vec::new())),
-            Some(computing) => computing.run(|| reduced(&unit)),
-            None => reduced(&unit),
+            _ if token.is_cancelled() => Ok(Vec::new()),
+            Some(computing) => computing.run(all),
+            None => all(),
         };
         blocking_unless(is_brief, run).instrument(span.clone()).boxed()
     });
@@ -72,19 +75,19 @@ pub(super) fn reduced(plan: Arc<ScanPlan>, metrics: Arc<ScanMetrics>, reduce: Re
     if strict { exact(batches, schema, batch_size) } else { batches }
 }
 
-/// Runs a unit.
-type Run = Arc<dyn Fn(Unit) -> BoxFuture<'static, Result<UnitResult>> + Send + Sync>;
+/// Runs units one after another.
+type Run = Arc<dyn Fn(Vec<Unit>) -> BoxFuture<'static, Result<Vec<UnitResult>>> + Send + Sync>;
 
 /// The batches of units, and of the parts of those that are too large.
 fn run_all(
-    units: BoxStream<'static, Result<Unit>>,
+    units: BoxStream<'static, Result<Vec<Unit>>>,
     run: &Run,
     concurrency: usize,
     unordered: bool,
 ) -> BatchStream {
     let (run, parts_run) = (Arc::clone(run), Arc::clone(run));
-    let work = units.map_ok(move |unit| run(unit));
-    let done: BoxStream<'static, Result<UnitResult>> = if unordered {
+    let work = units.map_ok(move |units| run(units));
+    let done: BoxStream<'static, Result<Vec<UnitResult>>> = if unordered {
         work.try_buffer_unordered(concurrency).boxed()
     } else {
         work.try_buffered(concurrency).boxed()
@@ -92,14 +95,16 @@ fn run_all(
     let batches = move |result| match result {
         UnitResult::Batches(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
         UnitResult::Parts(units) => {
-            run_all(stream::iter(units.into_iter().map(Ok)).boxed(), &parts_run, concurrency, unordered)
+            let units = units.into_iter().map(|unit| Ok(vec![unit]));
+            run_all(stream::iter(units).boxed(), &parts_run, concurrency, unordered)
         }
     };
-    done.map_ok(batches).try_flatten().boxed()
+    let results = done.map_ok(|results| stream::iter(results.into_iter().map(Ok)));
+    results.try_flatten().map_ok(batches).try_flatten().boxed()
 }
 
-/// The units as planned, or what is left of fragments where the filter leaves fragments or rows out.
-fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
+/// The units as planned, or what is left of fragments where the filter leaves fragments or rows out; small ones together.
+fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Vec<Unit>>> {
     let plan = execution.plan();
     let asks = plan.filter.is_some() || plan.first.is_some();
     let searches = asks && plan.uses_indices && plan.snapshot.manifest.index_section.is_some();
@@ -121,14 +126,13 @@ fn units_of(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<
 }
 
 /// The units of a scan that no index answers.
-fn scanned(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Unit>> {
+fn scanned(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'static, Result<Vec<Unit>>> {
     let plan = execution.plan();
     let Some(filter) = plan.filter.as_ref().filter(|filter| filter.prunes()) else {
-        let units = stream::iter(plan.units());
         return if plan.snapshot.store.is_local() {
-            units.map(Ok).boxed()
+            stream::iter(together(plan.units(), plan)).map(Ok).boxed()
         } else {
-            opened(units, execution, token)
+            opened(stream::iter(plan.units()), execution, token)
         };
     };
     let (execution, token, concurrency) = (Arc::clone(execution), token.clone(), plan.concurrency);
@@ -146,12 +150,33 @@ fn scanned(execution: &Arc<Execution>, token: &CancellationToken) -> BoxStream<'
     divided(stream::iter(all_groups(plan)), execution, token, concurrency)
 }
 
+/// Units of a plan, small ones of local tables together: a task costs more than to read a few rows.
+fn together<I: Iterator<Item = Unit> + Send>(
+    units: I,
+    plan: &ScanPlan,
+) -> impl Iterator<Item = Vec<Unit>> + Send + use<I> {
+    let (mut units, is_local) = (units.peekable(), plan.snapshot.store.is_local());
+    let most = if is_local { plan.unit_rows / SHARE_OF_A_UNIT } else { 0 };
+    std::iter::from_fn(move || {
+        let first = units.next()?;
+        let mut rows = first.rows.count();
+        let mut task = vec![first];
+        while task.len() < FRAGMENTS_OF_A_TASK
+            && let Some(next) = units.next_if(|next| rows.saturating_add(next.rows.count()) <= most)
+        {
+            rows += next.rows.count();
+            task.push(next);
+        }
+        Some(task)
+    })
+}
+
 /// The units, each with its files opened: those of the next ones while the values of some are requested.
 fn opened(
     units: impl Stream<Item = Unit> + Send + 'static,
     execution: &Arc<Execution>,
     token: &CancellationToken,
-) -> BoxStream<'static, Result<Unit>> {
+) -> BoxStream<'static, Result<Vec<Unit>>> {
     let (execution, token, concurrency) =
         (Arc::clone(execution), token.clone(), execution.plan().concurrency);
     let open = move |unit: Unit| {
@@ -160,7 +185,7 @@ fn opened(
             if !token.is_cancelled() {
                 execution.open(&unit)?;
             }
-            Ok(unit)
+            Ok(vec![unit])
         })
     };
     units.map(open).buffered(concurrency).boxed()
@@ -174,7 +199,7 @@ fn all_groups(plan: &ScanPlan) -> Vec<Vec<usize>> {
 pub(super) fn groups(plan: &ScanPlan, wanted: impl IntoIterator<Item = usize>) -> Vec<Vec<usize>> {
     let opens_files = plan.filter.as_ref().is_some_and(|filter| filter.opens_files());
     let wanted: Vec<usize> = wanted.into_iter().collect();
-    let together = match plan.snapshot.store.is_local() {
+    let most_fragments = match plan.snapshot.store.is_local() {
         // The deletion vectors of a group would be waited for one after another.
         false => 1,
         true if !opens_files => FRAGMENTS_OF_A_TASK,
@@ -184,7 +209,7 @@ pub(super) fn groups(plan: &ScanPlan, wanted: impl IntoIterator<Item = usize>) -
     };
     let most = if opens_files { ROWS_OF_A_TASK } else { u64::MAX };
     let shown = |at: usize| plan.fragments.get(at).map_or(0, |rows| rows.shown.end - rows.shown.start);
-    grouped(wanted.into_iter().map(|at| (at, shown(at))), together, most)
+    grouped(wanted.into_iter().map(|at| (at, shown(at))), most_fragments, most)
 }
 
 /// Fragments with the number of their rows, in groups of at most so many, with at most so many rows.
@@ -210,7 +235,7 @@ fn divided(
     execution: Arc<Execution>,
     token: CancellationToken,
     concurrency: usize,
-) -> BoxStream<'static, Result<Unit>> {
+) -> BoxStream<'static, Result<Vec<Unit>>> {
     let divide = move |group: Vec<usize>| {
         let (execution, token) = (Arc::clone(&execution), token.clone());
         let is_brief = group.iter().all(|fragment| execution.is_divided_briefly(*fragment));
@@ -221,7 +246,7 @@ fn divided(
                     divided.extend(execution.divide(fragment)?);
                 }
             }
-            Ok(divided)
+            Ok(together(divided.into_iter(), execution.plan()).collect::<Vec<_>>())
         })
     };
     let divided = groups.map(divide).buffered(concurrency);

@@ -75,6 +75,17 @@ pub(super) enum UnitRows {
     Counted(u64),
 }
 
+impl UnitRows {
+    /// How many there are; none that has to be read if they are only counted.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Shown(rows) => rows.end - rows.start,
+            Self::Physical(rows) | Self::Matching(rows) => rows.count(),
+            Self::Counted(_) => 0,
+        }
+    }
+}
+
 /// Pieces of at most so many rows.
 pub(super) fn split(rows: Range<u64>, unit_rows: u64) -> impl Iterator<Item = Range<u64>> {
     let (mut rest, unit_rows) = (rows, unit_rows.max(1));
