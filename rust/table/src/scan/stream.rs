@@ -213,13 +213,17 @@ pub(super) fn groups(plan: &ScanPlan, wanted: impl IntoIterator<Item = usize>) -
 }
 
 /// Fragments with the number of their rows, in groups of at most so many, with at most so many rows.
-fn grouped(wanted: impl IntoIterator<Item = (usize, u64)>, together: usize, most: u64) -> Vec<Vec<usize>> {
+fn grouped(
+    wanted: impl IntoIterator<Item = (usize, u64)>,
+    most_fragments: usize,
+    most: u64,
+) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut rows = 0_u64;
     for (at, shown) in wanted {
         rows = rows.saturating_add(shown);
         match groups.last_mut() {
-            Some(group) if group.len() < together && rows <= most => group.push(at),
+            Some(group) if group.len() < most_fragments && rows <= most => group.push(at),
             _ => {
                 rows = shown;
                 groups.push(vec![at]);
