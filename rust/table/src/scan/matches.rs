@@ -44,7 +44,9 @@ pub async fn matches(
         let fragment = |address: &u64| RowAddress(*address).fragment();
         for rows in addresses.values().chunk_by(|a, b| fragment(a) == fragment(b)) {
             let offsets = rows.iter().map(|address| RowAddress(*address).offset());
-            rows.first().map(|first| found.entry(fragment(first)).or_default().extend(offsets));
+            if let Some(first) = rows.first() {
+                found.entry(fragment(first)).or_default().extend(offsets);
+            }
         }
     }
     Ok(found.into_iter().map(|(id, rows)| (id, DeletionVector::from_roaring(rows))).collect())
