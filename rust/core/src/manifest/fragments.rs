@@ -312,7 +312,7 @@ impl Fragments {
         *self = Self::default();
     }
 
-    /// Puts another one in the place of the one with that id, if there is one.
+    /// Replaces the one with that id, if there is one.
     pub(crate) fn replace<E>(
         &mut self,
         id: FragmentId,

@@ -5,8 +5,8 @@
 //! handing them to another would take longer than reading them (`brief.rs`).
 
 use std::any::Any;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -453,27 +453,36 @@ pub(crate) fn find_ids(snapshot: &Arc<Snapshot>, ids: &[RowId]) -> Result<Vec<Op
 /// Fragments that addresses name, each looked up once.
 struct KnownFragments<'a> {
     snapshot: &'a Snapshot,
-    known: HashMap<FragmentId, Option<(u64, Arc<DeletionVector>)>>,
+    known: BTreeMap<FragmentId, usize>,
+    found: Vec<Option<(u64, Arc<DeletionVector>)>>,
+    /// The last one that was asked for: neighbours are mostly of one fragment.
+    last: Option<(FragmentId, usize)>,
 }
 
 impl<'a> KnownFragments<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, known: HashMap::new() }
+        Self { snapshot, known: BTreeMap::new(), found: Vec::new(), last: None }
     }
 
     /// How many rows a fragment has, and which of these are deleted; `None` if there is no such fragment. Blocks on the
     /// store.
     fn get(&mut self, id: FragmentId) -> Result<Option<(u64, &DeletionVector)>> {
-        let found = match self.known.entry(id) {
-            Entry::Occupied(found) => found.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(match self.snapshot.manifest.fragment(id) {
-                Some(fragment) => {
-                    Some((fragment.physical_rows, self.snapshot.deletion_vector_blocking(fragment)?))
+        let at = match self.last {
+            Some((last, at)) if last == id => at,
+            _ => match self.known.entry(id) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => {
+                    let fragment = self.snapshot.manifest.fragment(id);
+                    let deletions = fragment.map(|fragment| self.snapshot.deletion_vector_blocking(fragment));
+                    let rows = fragment.map(|fragment| fragment.physical_rows);
+                    self.found.push(rows.zip(deletions.transpose()?));
+                    *unknown.insert(self.found.len() - 1)
                 }
-                None => None,
-            }),
+            },
         };
-        Ok(found.as_ref().map(|(rows, deletions)| (*rows, deletions.as_ref())))
+        self.last = Some((id, at));
+        let found = self.found.get(at).and_then(Option::as_ref);
+        Ok(found.map(|(rows, deletions)| (*rows, deletions.as_ref())))
     }
 }
 
