@@ -49,8 +49,8 @@ class Series:
     def measure(self, rounds: int) -> dict[str, Any]:
         rows, updates = self.size.small_rows, self.size.updates
         each = max(1, rows // 4_000)
-        session = lance.Session()
-        settings = {"pennon": UNSYNCED, "pylance": {"session": session}}
+        # Handles of each library share what it caches.
+        settings = {"pennon": {**UNSYNCED, "session": pennon.Session()}, "pylance": {"session": lance.Session()}}
         data = pa.table({"id": np.arange(rows), "n": np.zeros(rows, np.int64)})
         uris = {side: str(self.root / side) for side in SIDES}
         for side, (library, stable) in SIDES.items():

@@ -81,10 +81,10 @@ def cases(root: Path, size: Size) -> Iterator[Case]:
 
 def opening(root: Path, size: Size) -> Iterator[Case]:
     uri = large_manifest(root, size.fragments)
-    session = lance.Session()
+    shared = {side: {"session": library.Session()} for side, library in LIBRARIES.items()}
     for name, how, settings, repeat in (
         ("open", "nothing cached; Pennon decodes fragments when it needs them", COLD, 3),
-        ("open_again", "again, with a shared `Session`", {"pennon": {}, "pylance": {"session": session}}, 50),
+        ("open_again", "again, with a shared `Session`", shared, 50),
     ):
         sides = {side: lambda s=side, g=settings: LIBRARIES[s].dataset(uri, **g[s]).version for side in LIBRARIES}
         yield Case("pylance", f"open a table of {size.fragments:,} fragments, {how}", sides, repeat, name=name)
