@@ -1,6 +1,7 @@
 //! Record batches and schemas across the border: pyarrow in, pyarrow out, no copy of values.
 
 use std::future::Future;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ffi::FFI_ArrowArray;
@@ -26,27 +27,32 @@ pub(crate) fn schema_to_py<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bo
     schema.to_pyarrow(py)
 }
 
-/// The schema that was converted last: of a take of one row, converting it would be a fifth.
+/// The two schemas that were converted last, the newer one first: a search needs the table's and that of its result, and
+/// of a take of one row, converting a schema would be a fifth.
 ///
 /// Invariant: as in [`crate::handle`], the lock is held only while the GIL is, and never across a call.
 #[derive(Debug, Default)]
-pub(crate) struct LastSchema(Mutex<Option<(SchemaRef, Py<PyAny>)>>);
+pub(crate) struct LastSchemas(Mutex<[Option<Converted>; 2]>);
 
-impl LastSchema {
+type Converted = (SchemaRef, Py<PyAny>);
+
+impl LastSchemas {
     /// A `pyarrow.Schema`.
     pub(crate) fn to_py<'py>(&self, py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyAny>> {
-        if let Some((last, converted)) = self.lock().as_ref()
-            && last == schema
-        {
+        if let Some((_, converted)) = self.lock().iter().flatten().find(|(last, _)| last == schema) {
             return Ok(converted.bind(py).clone());
         }
         let converted = schema_to_py(py, schema)?;
-        let before = self.lock().replace((Arc::clone(schema), converted.clone().unbind()));
-        drop(before);
+        let newest = Some((Arc::clone(schema), converted.clone().unbind()));
+        let oldest = {
+            let [first, second] = &mut *self.lock();
+            mem::replace(second, mem::replace(first, newest))
+        };
+        drop(oldest);
         Ok(converted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(SchemaRef, Py<PyAny>)>> {
+    fn lock(&self) -> MutexGuard<'_, [Option<Converted>; 2]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow::{Input, LastSchema, batch_to_py, schema_to_py};
+use crate::arrow::{Input, LastSchemas, batch_to_py, schema_to_py};
 use crate::blob::Blob;
 use crate::error::to_py;
 use crate::fragment::{DataFileParts, Fragment, FragmentParts};
@@ -36,9 +36,9 @@ use crate::write_request::WriteRequest;
 /// New values by key; a key with `None` goes away.
 type Updates = BTreeMap<String, Option<String>>;
 
-/// A table at one version, and the schema of what was read of it last, which copies share.
+/// A table at one version, and its schemas that were converted last, which copies share.
 #[pyclass(frozen, module = "pennon._native")]
-pub(crate) struct Dataset(Handle, Arc<LastSchema>);
+pub(crate) struct Dataset(Handle, Arc<LastSchemas>);
 
 /// A version; the time is seconds and nanoseconds since 1970, UTC.
 #[derive(IntoPyObject)]
@@ -137,7 +137,7 @@ impl Dataset {
         self.0.get(py)
     }
 
-    pub(crate) fn last_schema(&self) -> &LastSchema {
+    pub(crate) fn last_schemas(&self) -> &LastSchemas {
         &self.1
     }
 
@@ -252,7 +252,7 @@ impl Dataset {
 
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        schema_to_py(py, &self.get(py)?.arrow_schema())
+        self.1.to_py(py, &self.get(py)?.arrow_schema())
     }
 
     /// Columns that the next change of rows commits.

@@ -226,7 +226,7 @@ impl Task {
         let pinned = self.0.pin.pinned(&dataset.get(py)?);
         let planned = pinned.and_then(|pinned| Ok((self.0.scan_options(&pinned)?, pinned)));
         let (options, pinned) = planned.map_err(|error| to_py(py, &error))?;
-        Scan::of(py, pinned, options, dataset.last_schema())
+        Scan::of(py, pinned, options, dataset.last_schemas())
     }
 
     /// Runs it on the table at its version.

@@ -11,7 +11,7 @@ use pennon_table::scan::{
 };
 use pyo3::prelude::*;
 
-use crate::arrow::{ArrayElements, LastSchema, batch_to_py};
+use crate::arrow::{ArrayElements, LastSchemas, batch_to_py};
 use crate::error::to_py;
 use crate::handle::Handle;
 use crate::runtime::run;
@@ -168,20 +168,20 @@ impl Scan {
         py: Python<'_>,
         dataset: pennon_table::Dataset,
         request: ScanRequest,
-        last_schema: &LastSchema,
+        last_schemas: &LastSchemas,
     ) -> PyResult<Self> {
         let options = request.try_into().map_err(|error| to_py(py, &error))?;
-        Self::of(py, dataset, options, last_schema)
+        Self::of(py, dataset, options, last_schemas)
     }
 
     pub(crate) fn of(
         py: Python<'_>,
         dataset: pennon_table::Dataset,
         options: ScanOptions,
-        last_schema: &LastSchema,
+        last_schemas: &LastSchemas,
     ) -> PyResult<Self> {
         let scan = py.detach(|| dataset.scan(&options)).map_err(|error| to_py(py, &error))?;
-        let schema = last_schema.to_py(py, scan.schema())?.unbind();
+        let schema = last_schemas.to_py(py, scan.schema())?.unbind();
         Ok(Self { handle: Handle::new(dataset), options, schema, pid: process::id(), scan })
     }
 

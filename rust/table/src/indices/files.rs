@@ -17,13 +17,16 @@ use crate::versions::snapshot::Snapshot;
 pub(super) struct SegmentFiles {
     store: Arc<Store>,
     directory: String,
+    /// Of the directory, and of how it is read.
+    name: String,
     sizes: Vec<(String, u64)>,
 }
 
 impl SegmentFiles {
     pub(super) fn new(snapshot: &Snapshot, parts: &IndexParts) -> Result<Self> {
         let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
-        Ok(Self { store, directory, sizes: parts.files.clone() })
+        let name = store.reader_name(&directory);
+        Ok(Self { store, directory, name, sizes: parts.files.clone() })
     }
 
     /// The path of a file, and its size if the entry has it.
@@ -44,8 +47,8 @@ impl SegmentFiles {
     }
 
     /// The full name of the directory, and how it is read.
-    pub(super) fn name(&self) -> String {
-        self.store.reader_name(&self.directory)
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -21,6 +21,6 @@ mod vectors;
 
 pub(crate) use json::key_of;
 pub(crate) use moves::{Coverage, followed};
-pub(crate) use segments::{Segment, kind_of, segments};
+pub(crate) use segments::{Segment, all_segments, kind_of, known_segments, segments};
 pub(crate) use unreadable::{SearchError, check_versions, is_about_the_index, pass_over, pass_over_all};
 pub(crate) use vectors::CountedRows;

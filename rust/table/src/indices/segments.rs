@@ -52,7 +52,17 @@ pub(crate) fn kind_of(parts: &IndexParts) -> (IndexKind, i32) {
     (kind, parts.index_version.unwrap_or(0))
 }
 
-/// The segments of a version that can be read and cover some of it. May block on the store.
+/// The segments of all `entries` of a version, which keeps them. May block on the store. As [`segments`].
+pub(crate) fn all_segments(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Arc<Vec<Segment>>> {
+    snapshot.index_segments.get_or_make(|| segments(snapshot, entries).map(Arc::new))
+}
+
+/// As [`all_segments`], if they are known.
+pub(crate) fn known_segments(snapshot: &Snapshot) -> Option<Arc<Vec<Segment>>> {
+    snapshot.index_segments.get()
+}
+
+/// The segments of some entries that can be read and cover some of a version. May block on the store.
 ///
 /// Entries of unknown kinds and newer versions, and system entries, are left out: what they cover is scanned. Errors:
 /// those of reading where compactions moved rows.
@@ -172,7 +182,7 @@ impl Segment {
 
     /// The full name of its directory.
     pub(crate) fn directory(&self) -> String {
-        self.files.name()
+        self.files.name().to_owned()
     }
 
     /// Where a row is now that its files name by this address; `None` if it is gone.
@@ -202,8 +212,7 @@ impl Segment {
 
     /// Hands over the pages that the session keeps of it.
     pub(crate) fn with_pages<T>(&self, snapshot: &Snapshot, read: impl FnOnce(&dyn PageCache) -> T) -> T {
-        let name = self.files.name();
-        read(&SessionPages { session: snapshot.session(), name: &name })
+        read(&SessionPages { session: snapshot.session(), name: self.files.name() })
     }
 
     /// Whether files of it are missing or damaged, for certain: what the store does not answer now may be there. Blocks on
@@ -222,20 +231,20 @@ impl Segment {
 
     /// Whether the session keeps it opened.
     pub(crate) fn is_open(&self, snapshot: &Snapshot) -> bool {
-        snapshot.session().has(EntryKind::Index, &self.files.name())
+        snapshot.session().has(EntryKind::Index, self.files.name())
     }
 
     /// The index, opened now or before. Blocks on the store.
     pub(crate) fn open(&self, snapshot: &Snapshot) -> Result<Arc<ScalarIndex>> {
         let name = self.files.name();
-        if let Some(index) = snapshot.session().get(EntryKind::Index, &name) {
+        if let Some(index) = snapshot.session().get(EntryKind::Index, name) {
             return Ok(index);
         }
         let field = snapshot.manifest.schema.field_by_id(self.field);
         let field = field.ok_or_else(|| Error::unsupported("an index of a field that is not there"))?;
         let files = Arc::new(self.files.clone());
         let index = Arc::new(ScalarIndex::open(self.files_kind, files, &field.data_type())?);
-        snapshot.session().put(EntryKind::Index, &name, &index, index.memory_bytes() + name.len());
+        snapshot.session().put(EntryKind::Index, name, &index, index.memory_bytes() + name.len());
         Ok(index)
     }
 }

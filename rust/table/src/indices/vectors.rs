@@ -71,11 +71,11 @@ impl Segment {
             return Err(Error::internal(format!("the index {} has no vectors", self.name)));
         }
         let name = self.files.name();
-        if let Some(index) = snapshot.session().get(EntryKind::Index, &name) {
+        if let Some(index) = snapshot.session().get(EntryKind::Index, name) {
             return Ok(index);
         }
         let index = Arc::new(VectorIndex::open(Arc::new(self.files.clone()))?);
-        snapshot.session().put(EntryKind::Index, &name, &index, index.memory_bytes() + name.len());
+        snapshot.session().put(EntryKind::Index, name, &index, index.memory_bytes() + name.len());
         Ok(index)
     }
 
@@ -88,7 +88,7 @@ impl Segment {
     ) -> Result<Vec<Arc<VectorPartition>>> {
         let session = snapshot.session();
         let directory = self.files.name();
-        let name = |number: u32| partition_name(&directory, number);
+        let name = |number: u32| partition_name(directory, number);
         let mut known: Vec<Option<Arc<VectorPartition>>> =
             partitions.iter().map(|number| session.get(EntryKind::VectorPartition, &name(*number))).collect();
         let missing: Vec<u32> = partitions
@@ -133,7 +133,7 @@ impl Segment {
         partition: u32,
     ) -> Option<Arc<VectorPartition>> {
         let session = snapshot.session();
-        let name = partition_name(&self.files.name(), partition);
+        let name = partition_name(self.files.name(), partition);
         let counted_name = self.counted_name(snapshot, partition);
         // What is looked for in vain counts as a miss.
         if !session.has(EntryKind::VectorPartition, &name)
@@ -150,7 +150,7 @@ impl Segment {
 
     fn counted_name(&self, snapshot: &Snapshot, partition: u32) -> String {
         let (root, version) = (snapshot.store.root(), snapshot.version());
-        format!("{}@{root}@{version}", partition_name(&self.files.name(), partition))
+        format!("{}@{root}@{version}", partition_name(self.files.name(), partition))
     }
 }
 

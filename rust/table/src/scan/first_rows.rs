@@ -23,7 +23,7 @@ use super::index_matches::{FoundRows, IndexMatches, live_rows};
 use super::index_rows::addresses_in;
 use super::index_values::FoundValues;
 use crate::indices::{
-    SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
+    SearchError, Segment, all_segments, check_versions, is_about_the_index, pass_over, pass_over_all,
 };
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
@@ -120,9 +120,9 @@ pub(super) async fn explain(
 fn chosen(snapshot: &Snapshot, entries: &[IndexMetadata], first: &FirstRows) -> Result<Vec<Segment>> {
     let Some(field) = snapshot.manifest.schema.field(&first.column) else { return Ok(Vec::new()) };
     let mut by_name: BTreeMap<String, Vec<Segment>> = BTreeMap::new();
-    for segment in segments(snapshot, entries)? {
+    for segment in all_segments(snapshot, entries)?.iter() {
         if segment.field == field.id && segment.kind == IndexKind::BTree {
-            by_name.entry(segment.name.clone()).or_default().push(segment);
+            by_name.entry(segment.name.clone()).or_default().push(segment.clone());
         }
     }
     let covered =

@@ -9,7 +9,7 @@ use pennon_index::{IndexKind, ValueTest};
 use super::brief;
 use super::index_plan::{IndexSearch, Planner};
 use crate::expr::{Condition, Expression};
-use crate::indices::{Segment, is_about_the_index, segments};
+use crate::indices::{Segment, all_segments, is_about_the_index};
 use crate::runtime::blocking_unless;
 use crate::versions::snapshot::Snapshot;
 
@@ -54,7 +54,7 @@ fn with_segment<T>(
     condition: &Condition,
     say: impl FnOnce(&Segment, &[&ValueTest]) -> Result<T>,
 ) -> Result<Option<T>> {
-    let segments = segments(snapshot, entries)?;
+    let segments = all_segments(snapshot, entries)?;
     let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
     match planner.plan(condition) {
         Some((IndexSearch::Test(tests, by), true)) => match by.as_slice() {

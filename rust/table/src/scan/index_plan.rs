@@ -14,7 +14,7 @@ use super::brief::{self, is_brief_opening};
 use super::index_matches::live_rows;
 use super::index_values;
 use crate::expr::{Condition, Expression};
-use crate::indices::{SearchError, Segment, is_about_the_index, segments};
+use crate::indices::{SearchError, Segment, all_segments, is_about_the_index};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -79,7 +79,7 @@ async fn plan_of(
     let entries = snapshot.indices().await?;
     let (snapshot, condition) = (Arc::clone(snapshot), condition.clone());
     let described = blocking(move || {
-        let segments = segments(&snapshot, &entries)?;
+        let segments = all_segments(&snapshot, &entries)?;
         let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
         let Some((search, is_exact)) = planner.plan(&condition) else { return Ok(None) };
         let covered = search.covered();

@@ -1,6 +1,7 @@
 //! What indices say of a filter: the rows of covered fragments for which it is true, or may be. Fragments that not all of
 //! the indices cover are left to the scan.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pennon_core::manifest::IndexMetadata;
@@ -17,7 +18,7 @@ use super::index_rows::physical_rows;
 use super::index_values;
 use crate::expr::{Condition, Expression};
 use crate::indices::{
-    SearchError, Segment, check_versions, is_about_the_index, pass_over, pass_over_all, segments,
+    SearchError, Segment, all_segments, check_versions, is_about_the_index, pass_over, pass_over_all,
 };
 use crate::runtime::blocking_unless;
 use crate::versions::snapshot::Snapshot;
@@ -101,7 +102,7 @@ fn is_brief(snapshot: &Snapshot, entries: &[IndexMetadata], condition: &Conditio
     if !brief::is_brief_lookup(snapshot, entries, condition.value_count()) {
         return false;
     }
-    let Ok(segments) = segments(snapshot, entries) else { return false };
+    let Ok(segments) = all_segments(snapshot, entries) else { return false };
     let planner = Planner { schema: &snapshot.manifest.schema, segments: &segments };
     planner.plan(condition).is_some_and(|(search, _)| search.is_brief(snapshot))
 }
@@ -120,7 +121,8 @@ fn search_entries(
         add_fields(&snapshot.manifest.schema, condition, &mut fields);
         check_versions(entries, &fields)?;
     }
-    let mut segments = segments(snapshot, entries)?;
+    let known = all_segments(snapshot, entries)?;
+    let mut segments = Cow::Borrowed(known.as_slice());
     let mut unreadable = RoaringBitmap::new();
     loop {
         let SearchError { segment, error } =
@@ -131,7 +133,7 @@ fn search_entries(
         // Without it others may answer.
         match segments.iter().position(|s| Some(s.uuid) == segment).filter(|_| !strict) {
             Some(at) => {
-                let segment = segments.remove(at);
+                let segment = segments.to_mut().remove(at);
                 pass_over(snapshot, &segment.name, segment.uuid, &error);
                 unreadable |= segment.covered;
             }

@@ -4,7 +4,6 @@
 //! fragment; the rows then go back to the order asked. A few rows of local files are read on the calling thread:
 //! handing them to another would take longer than reading them (`brief.rs`).
 
-use std::any::Any;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -198,20 +197,6 @@ struct Group {
     rows: RowRanges,
 }
 
-/// How whole rows of a version are taken: made once.
-fn whole_rows(snapshot: &Snapshot, make: impl FnOnce() -> Result<Arc<Selection>>) -> Result<Arc<Selection>> {
-    if let Some(kept) = snapshot.whole_rows.get()
-        && let Ok(selection) = Arc::clone(kept).downcast()
-    {
-        return Ok(selection);
-    }
-    let selection = make()?;
-    let kept: Arc<dyn Any + Send + Sync> = Arc::<Selection>::clone(&selection);
-    // Whoever was first made the same.
-    drop(snapshot.whole_rows.set(kept));
-    Ok(selection)
-}
-
 impl Take {
     fn plan(snapshot: Arc<Snapshot>, options: &TakeOptions) -> Result<Self> {
         let appended = System::appended(options.with_row_id, options.with_row_address);
@@ -219,7 +204,7 @@ impl Take {
         let form = ValueForm { blobs: options.blobs, json: options.json, members: options.members };
         let select = || Selection::of(&snapshot, columns, &appended, form).map(Arc::new);
         let is_plain = columns.is_none() && appended.is_empty() && form == ValueForm::PLAIN;
-        let columns = if is_plain { whole_rows(&snapshot, select)? } else { select()? };
+        let columns = if is_plain { snapshot.whole_rows.get_or_make(select)? } else { select()? };
         let ignore_deletions = options.ignore_deletions || is_planted(Fault::TakesFindDeletedRows);
         Ok(Self { snapshot, columns, ignore_deletions, missing: options.missing })
     }

@@ -67,8 +67,35 @@ pub struct Snapshot {
     arrow_schema: OnceLock<SchemaRef>,
     data_bytes: OnceLock<u64>,
     reads_locally: OnceLock<bool>,
-    /// How whole rows are taken: made by the scan the first time, and nothing that this floor looks into.
-    pub(crate) whole_rows: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// How whole rows are taken.
+    pub(crate) whole_rows: Kept,
+    /// The segments of its indices.
+    pub(crate) index_segments: Kept,
+}
+
+/// What a floor above makes of a version once; this one does not look into it.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl Kept {
+    /// What was made before.
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.0.get()?).downcast().ok()
+    }
+
+    /// What was made before, or is made now; whoever makes it at the same time makes the same.
+    pub(crate) fn get_or_make<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<Arc<T>>,
+    ) -> Result<Arc<T>> {
+        if let Some(kept) = self.get() {
+            return Ok(kept);
+        }
+        let made = make()?;
+        let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&made);
+        drop(self.0.set(kept));
+        Ok(made)
+    }
 }
 
 impl Snapshot {
@@ -99,7 +126,8 @@ impl Snapshot {
             arrow_schema: OnceLock::new(),
             data_bytes: OnceLock::new(),
             reads_locally: OnceLock::new(),
-            whole_rows: OnceLock::new(),
+            whole_rows: Kept::default(),
+            index_segments: Kept::default(),
         })
     }
 

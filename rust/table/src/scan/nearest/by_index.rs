@@ -21,7 +21,7 @@ use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::probes::Probes;
-use crate::indices::{CountedRows, Segment, check_versions, is_about_the_index, pass_over, segments};
+use crate::indices::{CountedRows, Segment, all_segments, check_versions, is_about_the_index, pass_over};
 use crate::runtime::{each_concurrently, processors};
 use crate::scan::brief::{is_brief_listing, is_brief_search};
 use crate::scan::covered_rows;
@@ -104,7 +104,7 @@ impl AllowedRows {
 pub(super) fn are_open(snapshot: &Snapshot, entries: &[IndexMetadata], field: FieldId) -> bool {
     let is_open = |s: &Segment| s.kind != IndexKind::Vector || s.field != field || s.is_open(snapshot);
     is_brief_listing(snapshot, entries)
-        && segments(snapshot, entries).is_ok_and(|segments| segments.iter().all(is_open))
+        && all_segments(snapshot, entries).is_ok_and(|segments| segments.iter().all(is_open))
 }
 
 /// The index that is searched for vectors of a column by a metric: of several the one that covers most. May block on the
@@ -121,7 +121,7 @@ pub(super) fn choose(
     }
     let mut unreadable: Vec<String> = Vec::new();
     let mut found: Vec<VectorSearch> = Vec::new();
-    for segment in segments(snapshot, entries)? {
+    for segment in all_segments(snapshot, entries)?.iter() {
         if segment.kind != IndexKind::Vector || segment.field != field {
             continue;
         }
@@ -129,7 +129,7 @@ pub(super) fn choose(
             Ok(index) => index,
             Err(error) if !strict && is_about_the_index(&error) => {
                 pass_over(snapshot, &segment.name, segment.uuid, &error);
-                unreadable.push(segment.name);
+                unreadable.push(segment.name.clone());
                 continue;
             }
             Err(error) => return Err(error),
@@ -148,7 +148,7 @@ pub(super) fn choose(
         };
         if let Some(search) = of_name {
             search.covered |= &segment.covered;
-            search.segments.push((segment, index));
+            search.segments.push((segment.clone(), index));
         }
     }
     let best = found.into_iter().max_by_key(|search| search.covered.len());

@@ -19,7 +19,7 @@ use arrow_schema::SchemaRef;
 use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use pennon_core::lengths::to_u64;
-use pennon_core::wire::index_parts::IndexParts;
+use pennon_core::wire::index_parts::{Details, IndexParts};
 use pennon_core::wire::vector_index::metric_number;
 use pennon_core::{Error, FragmentId, Result, RowAddress};
 use pennon_index::{DistanceRange, IndexKind, Metric};
@@ -36,7 +36,7 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::Window;
 use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, take};
-use crate::indices::{is_about_the_index, kind_of, pass_over, pass_over_all};
+use crate::indices::{Segment, is_about_the_index, kind_of, known_segments, pass_over, pass_over_all};
 use crate::runtime::{blocking, blocking_unless};
 use crate::versions::snapshot::Snapshot;
 
@@ -183,8 +183,11 @@ impl NearestPlan {
             return Ok(Arc::clone(&self.search));
         }
         match metric_of_index(&self.snapshot, &self.nearest.column).await? {
-            None => Ok(Arc::clone(&self.search)),
-            metric => Ok(Arc::new(NearestSearch::new(&self.snapshot, &self.nearest, self.k, metric)?)),
+            Some(metric) if metric != self.search.metric => {
+                let search = NearestSearch::new(&self.snapshot, &self.nearest, self.k, Some(metric))?;
+                Ok(Arc::new(search))
+            }
+            _ => Ok(Arc::clone(&self.search)),
         }
     }
 
@@ -242,9 +245,9 @@ impl NearestPlan {
             return Ok(self.only_indexed);
         }
         let entries = vector_entries(&self.snapshot, &self.nearest.column).await?;
-        Ok(!entries
-            .iter()
-            .any(|entry| metric_of(entry).ok().flatten().is_none_or(|of_index| of_index == metric)))
+        Ok(!entries.iter().any(|entry| {
+            metric_of(entry.details.as_ref()).ok().flatten().is_none_or(|of_index| of_index == metric)
+        }))
     }
 
     /// What an index is asked; `is_refined` if the distances of what it finds are computed again.
@@ -325,7 +328,7 @@ impl NearestPlan {
         };
         let mut ahead = None;
         let rows = match is_refined {
-            false => search.batch_of(found)?,
+            false => NearestSearch::batch_of(found)?,
             true => {
                 let mut rows: Vec<_> = found.iter().flatten().map(|row| RowAddress(row.address)).collect();
                 rows.sort_unstable();
@@ -436,17 +439,25 @@ async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexPa
 ///
 /// Errors: `Unsupported` if the index does not say.
 async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
+    let field = snapshot.manifest.schema.field_by_path(column).map(|field| field.id);
+    let is_over = |segment: &&Segment| segment.kind == IndexKind::Vector && Some(segment.field) == field;
+    let known = known_segments(snapshot);
+    if let Some(segment) = known.iter().flat_map(|segments| segments.iter()).find(is_over) {
+        return said_metric(&segment.name, segment.details.as_ref()).map(Some);
+    }
     let entries = vector_entries(snapshot, column).await?;
-    let Some(entry) = entries.first() else { return Ok(None) };
-    let unknown = || {
-        let name = &entry.name;
-        Error::unsupported(format!("the index {name} does not say by which metric it was built: give one"))
-    };
-    metric_of(entry)?.map(Some).ok_or_else(unknown)
+    entries.first().map(|entry| said_metric(&entry.name, entry.details.as_ref())).transpose()
 }
 
-/// The metric that the entry of an index names.
-fn metric_of(entry: &IndexParts) -> Result<Option<Metric>> {
-    let Some((_, details)) = &entry.details else { return Ok(None) };
+/// The metric of an index. Errors: `Unsupported` if it does not say.
+fn said_metric(name: &str, details: Option<&Details>) -> Result<Metric> {
+    metric_of(details)?.ok_or_else(|| {
+        Error::unsupported(format!("the index {name} does not say by which metric it was built: give one"))
+    })
+}
+
+/// The metric that the details of an index name.
+fn metric_of(details: Option<&Details>) -> Result<Option<Metric>> {
+    let Some((_, details)) = details else { return Ok(None) };
     Ok(metric_number(details)?.and_then(Metric::numbered))
 }

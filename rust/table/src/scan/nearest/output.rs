@@ -65,7 +65,7 @@ impl NearestOutput {
         is_batch: bool,
     ) -> Result<Self> {
         let table = &*options.blobs.apply(&snapshot.manifest.schema);
-        let visible = with_distance(&visible_schema(table));
+        let visible = || with_distance(&visible_schema(table));
         let mut named: Vec<(String, Column)> = Vec::new();
         // What a search finds hides columns of the table of that name.
         let of_table = |name: &&String| *name != DISTANCE && !(is_batch && *name == QUERY_INDEX);
@@ -85,7 +85,7 @@ impl NearestOutput {
                 Projection::Names(names.iter().filter(of_table).cloned().collect())
             }
             Some(Projection::Expressions(list)) => {
-                let mut taken = Vec::new();
+                let (mut taken, visible) = (Vec::new(), visible());
                 for (name, sql) in list {
                     let expression = Expression::parse(sql, &visible)?;
                     let column = if expression.columns().iter().any(|column| column == DISTANCE) {
@@ -128,7 +128,7 @@ impl NearestOutput {
         let filter = match filter {
             None => None,
             Some(Filter::Expression(filter)) => Some(filter.clone()),
-            Some(Filter::Sql(sql)) => Some(Expression::predicate(sql, &visible)?),
+            Some(Filter::Sql(sql)) => Some(Expression::predicate(sql, &visible())?),
         };
         let form = ValueForm { blobs: taken.blobs, json: taken.json, members: taken.members };
         let appended = System::appended(taken.with_row_id, taken.with_row_address);

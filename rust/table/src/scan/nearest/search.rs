@@ -1,7 +1,7 @@
 //! Distances of the vectors of a scan, and the nearest rows of all.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::types::{Float32Type, UInt32Type, UInt64Type};
 use arrow_array::{
@@ -36,8 +36,17 @@ pub(super) struct NearestSearch {
     pub(super) is_list: bool,
     /// Whether the rows of several queries are told apart.
     is_batch: bool,
-    schema: SchemaRef,
 }
+
+/// The columns of rows that were found.
+static FOUND: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(ArrowSchema::new(vec![
+        ArrowField::new("query", DataType::UInt32, false),
+        ArrowField::new("distance", DataType::Float32, false),
+        ArrowField::new("id", DataType::UInt64, false),
+        ArrowField::new("address", DataType::UInt64, false),
+    ]))
+});
 
 impl NearestSearch {
     /// Errors: `InvalidInput` for a column that is not there or has no vectors, `k` of 0, and a query that does not fit.
@@ -79,12 +88,6 @@ impl NearestSearch {
             values.iter().map(vector).collect::<Result<Vec<_>>>()
         };
         let queries = values.iter().map(of_query).collect::<Result<Vec<_>>>()?;
-        let fields = [
-            ArrowField::new("query", DataType::UInt32, false),
-            ArrowField::new("distance", DataType::Float32, false),
-            ArrowField::new("id", DataType::UInt64, false),
-            ArrowField::new("address", DataType::UInt64, false),
-        ];
         Ok(Self {
             column: column.clone(),
             field: field.id,
@@ -95,7 +98,6 @@ impl NearestSearch {
             values,
             is_list,
             is_batch: nearest.vectors.is_some() && !is_list,
-            schema: Arc::new(ArrowSchema::new(fields.to_vec())),
         })
     }
 
@@ -106,7 +108,7 @@ impl NearestSearch {
     /// Of a batch of vectors, row ids and row addresses the nearest rows of each query.
     pub(super) fn nearest_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let of_query = |query: &Vec<VectorQuery>| self.nearest_in(query, batch);
-        self.batch_of(self.queries.iter().map(of_query).collect::<Result<Vec<_>>>()?)
+        Self::batch_of(self.queries.iter().map(of_query).collect::<Result<Vec<_>>>()?)
     }
 
     /// Of a batch as for [`Self::nearest_of`], whose addresses ascend, the nearest rows of each query among those that were
@@ -123,7 +125,7 @@ impl NearestSearch {
             let own = take_record_batch(batch, &at);
             self.nearest_in(query, &own.map_err(|e| Error::internal(format!("rows of a query: {e}")))?)
         };
-        self.batch_of(each_concurrently(processors(), &queries, of_query)?)
+        Self::batch_of(each_concurrently(processors(), &queries, of_query)?)
     }
 
     /// The nearest of the rows of a batch to one query.
@@ -141,7 +143,7 @@ impl NearestSearch {
     }
 
     /// The rows of each query as a batch.
-    pub(super) fn batch_of(&self, of_queries: Vec<Vec<Neighbor>>) -> Result<RecordBatch> {
+    pub(super) fn batch_of(of_queries: Vec<Vec<Neighbor>>) -> Result<RecordBatch> {
         let (mut queries, mut rows) = (Vec::new(), Vec::new());
         for (number, of_query) in (0_u32..).zip(of_queries) {
             rows.extend(of_query);
@@ -153,7 +155,7 @@ impl NearestSearch {
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.id))),
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.address))),
         ];
-        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+        RecordBatch::try_new(Arc::clone(&FOUND), columns)
             .map_err(|e| Error::internal(format!("the nearest rows of a unit: {e}")))
     }
 
