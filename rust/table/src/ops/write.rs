@@ -16,7 +16,7 @@ use crate::store::{Store, shown};
 use crate::versions::resolve;
 use crate::write::placement::{self, Placement, Target};
 use crate::write::staged::{self, StagedChange};
-use crate::write::{BatchReader, WriteMode, WriteOptions, WrittenFragments, fragments};
+use crate::write::{BatchReader, WriteMode, WriteOptions, WrittenFragments, fragments, table_types};
 
 impl Dataset {
     /// Writes rows to a table and gives the version that has them.
@@ -74,6 +74,7 @@ impl Dataset {
 
     async fn append_files(&self, data: BatchReader, params: &WriteOptions) -> Result<WrittenFragments> {
         let version = self.manifest().version_of_new_files()?;
+        let data = table_types::converted(data, self.snapshot().arrow_schema());
         self.schema().check_append(&fragments::schema_of(&data.schema(), version)?)?;
         fragments::write(self.placement(params)?, self.schema(), version, data, params).await
     }

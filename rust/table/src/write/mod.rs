@@ -39,6 +39,7 @@ mod reconcile;
 mod required;
 pub(crate) mod rewrite;
 pub mod staged;
+pub(crate) mod table_types;
 
 use std::str::FromStr;
 

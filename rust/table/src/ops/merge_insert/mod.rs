@@ -50,7 +50,7 @@ use self::pipeline::{Figures, PlannedMerge, StagedMerge};
 use self::plan::{MergePlan, Step};
 use super::ConflictRetries;
 use crate::dataset::Dataset;
-use crate::write::{BatchReader, Target};
+use crate::write::{BatchReader, Target, table_types};
 
 /// How a merge works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +136,7 @@ impl Dataset {
         clauses: &MergeClauses,
         options: &MergeOptions,
     ) -> Result<MergeResult> {
+        let source = table_types::converted(source, self.snapshot().arrow_schema());
         let planned = PlannedMerge::new(self, clauses, options, &source.schema())?;
         let source = planned.read(source).await?;
         let attempt = |base: Self| {
@@ -212,6 +213,7 @@ impl Dataset {
         clauses: &MergeClauses,
         options: &MergeOptions,
     ) -> Result<StagedMerge> {
+        let source = table_types::converted(source, self.snapshot().arrow_schema());
         let planned = PlannedMerge::new(self, clauses, options, &source.schema())?;
         let source = planned.read(source).await?;
         planned.join(&source).await?.stage(false).await

@@ -22,7 +22,7 @@ use crate::dataset::Dataset;
 use crate::versions::snapshot::Snapshot;
 use crate::write::inserted_keys::{self, not_null};
 use crate::write::moved::{self, WrittenMoves};
-use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions};
+use crate::write::{BatchReader, WriteOptions, WrittenFragments, deletions, table_types};
 
 /// What was found and written of one part.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,14 +56,15 @@ pub(crate) fn part_of(
     of: usize,
 ) -> Result<BatchReader> {
     let plan = MergePlan::new(snapshot, clauses, &source.schema())?;
-    let keys = (!plan.by_row_id).then(|| JoinColumns::of(&plan));
+    let in_table = table_types::converted_schema(&source.schema(), snapshot.arrow_schema());
+    let keys = (!plan.by_row_id).then(|| (JoinColumns::of(&plan), in_table));
     Ok(Box::new(PartOf { source, keys, number, of: of.max(1) }))
 }
 
 struct PartOf {
     source: BatchReader,
-    /// Those of the table; `None` if the key is the row id.
-    keys: Option<JoinColumns>,
+    /// Those of the table, and the schema of the source in its types; `None` if the key is the row id.
+    keys: Option<(JoinColumns, SchemaRef)>,
     number: usize,
     of: usize,
 }
@@ -71,7 +72,12 @@ struct PartOf {
 impl PartOf {
     fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keys = match &self.keys {
-            Some(keys) => keys.keys_of(batch)?,
+            Some((keys, in_table)) => {
+                let batch = table_types::converted_batch(batch, in_table);
+                keys.keys_of(
+                    &batch.map_err(|e| Error::invalid_input(format!("The rows of the source: {e}")))?,
+                )?
+            }
             None => vec![column(batch, plan::ROW_ID)?],
         };
         let of = u64::try_from(self.of).unwrap_or(u64::MAX);
@@ -119,6 +125,7 @@ impl Dataset {
         params: &WriteOptions,
         shares: usize,
     ) -> Result<(RowsByFragment, MergedPart, WrittenFragments)> {
+        let source = table_types::converted(source, self.snapshot().arrow_schema());
         let planned = PlannedMerge::new(self, clauses, options, &source.schema())?;
         let source = planned.read(source).await?;
         let joined = planned.join_part(&source).await?;
