@@ -10,6 +10,7 @@
 //! | text -> syntax tree, names resolved | `parse.rs` |
 //! | functions and planner hooks | `functions.rs` |
 //! | room for long texts | `depth.rs` |
+//! | JSON columns as text | `json_text.rs` |
 //! | members of null structs are null | `nulls.rs` |
 //! | simplification that keeps the nulls of lists | `lists.rs` |
 //! | thousands of values in a list | `long_lists.rs` |
@@ -25,6 +26,7 @@
 mod condition;
 mod depth;
 mod functions;
+mod json_text;
 mod lists;
 mod literals;
 mod long_lists;
@@ -207,6 +209,8 @@ impl Expression {
         let is_decimal = matches!(wanted, Wanted::Type(data_type) if data_type.is_decimal());
         let planned = functions::plan(ast, &df_schema).map_err(fail)?;
         let depends_on_time = functions::depends_on_time(&planned).map_err(fail)?;
+        let keeps_columns = matches!(wanted, Wanted::Any);
+        let planned = json_text::over_texts(planned, &df_schema, keeps_columns).map_err(fail)?;
         let mut expr = literals::rewrite(planned, &df_schema, is_decimal).map_err(fail)?;
         depth::check_copies(&expr).map_err(fail)?;
         if predicate {

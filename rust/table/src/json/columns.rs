@@ -90,6 +90,58 @@ pub(crate) fn has_json(field: &Field) -> bool {
         }
 }
 
+/// Whether a field is JSON in its binary form.
+pub(crate) fn is_stored(field: &Field) -> bool {
+    form_of(field) == Some(Form::Stored)
+}
+
+/// The field with text as plain text where the table's is no JSON.
+pub(super) fn marked_as(field: &FieldRef, table: &Field) -> FieldRef {
+    if !has_json(field) {
+        return Arc::clone(field);
+    }
+    let by_name = |members: &Fields, wanted: &Fields| -> Fields {
+        let marked = |member: &FieldRef| match wanted.find(member.name()) {
+            Some((_, wanted)) => marked_as(member, wanted),
+            None => Arc::clone(member),
+        };
+        members.iter().map(marked).collect()
+    };
+    let data_type = match (field.data_type(), table.data_type()) {
+        (DataType::Struct(members), DataType::Struct(wanted)) => DataType::Struct(by_name(members, wanted)),
+        (DataType::List(item), _) => DataType::List(marked_item(item, table)),
+        (DataType::LargeList(item), _) => DataType::LargeList(marked_item(item, table)),
+        (DataType::FixedSizeList(item, size), _) => DataType::FixedSizeList(marked_item(item, table), *size),
+        (DataType::Map(entries, sorted), DataType::Map(wanted, _)) => {
+            let (DataType::Struct(pair), DataType::Struct(of_table)) =
+                (entries.data_type(), wanted.data_type())
+            else {
+                return Arc::clone(field);
+            };
+            let pair = pair.iter().zip(of_table).map(|(member, wanted)| marked_as(member, wanted));
+            let pair = DataType::Struct(pair.collect());
+            DataType::Map(Arc::new(entries.as_ref().clone().with_data_type(pair)), *sorted)
+        }
+        _ if form_of(field) == Some(Form::Text) && form_of(table).is_none() => {
+            let mut metadata = field.metadata().clone();
+            metadata.remove(EXTENSION_TYPE_NAME_KEY);
+            metadata.remove(EXTENSION_TYPE_METADATA_KEY);
+            return Arc::new(field.as_ref().clone().with_metadata(metadata));
+        }
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}
+
+fn marked_item(item: &FieldRef, table: &Field) -> FieldRef {
+    match table.data_type() {
+        DataType::List(wanted) | DataType::LargeList(wanted) | DataType::FixedSizeList(wanted, _) => {
+            marked_as(item, wanted)
+        }
+        _ => Arc::clone(item),
+    }
+}
+
 /// The field with JSON in this form.
 pub(super) fn field_in(field: &FieldRef, form: Form) -> FieldRef {
     if !has_json(field) {

@@ -23,11 +23,12 @@ mod text;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use pennon_core::{Error, Result};
 
 use self::columns::Form;
-pub(crate) use self::columns::has_json;
+pub(crate) use self::columns::{has_json, is_stored};
 pub(crate) use self::functions::functions;
 use crate::batches::batch_with_rows;
 
@@ -53,6 +54,61 @@ pub(crate) fn stored(reader: Reader) -> Reader {
     }
     let schema = stored_schema(&given);
     Box::new(Stored { reader, schema, rows: 0 })
+}
+
+/// As [`stored`], of rows for a table: what is text or bytes there stays text.
+pub(crate) fn stored_in(reader: Reader, table: &Schema) -> Reader {
+    let given = reader.schema();
+    let schema = schema_in(&given, table);
+    if Arc::ptr_eq(&schema, &given) {
+        return stored(reader);
+    }
+    stored(Box::new(Marked { reader, schema }))
+}
+
+/// The schema of [`stored_in`] rows.
+pub(crate) fn stored_schema_in(schema: &SchemaRef, table: &Schema) -> SchemaRef {
+    stored_schema(&schema_in(schema, table))
+}
+
+/// The schema in which only those columns are JSON that are JSON in the table, or that it does not have.
+fn schema_in(given: &SchemaRef, table: &Schema) -> SchemaRef {
+    let marked = |field: &FieldRef| match table.column_with_name(field.name()) {
+        Some((_, wanted)) => columns::marked_as(field, wanted),
+        None => Arc::clone(field),
+    };
+    let fields: Fields = given.fields().iter().map(marked).collect();
+    if &fields == given.fields() {
+        return Arc::clone(given);
+    }
+    Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()))
+}
+
+/// Rows whose schema says otherwise which of their columns are JSON.
+struct Marked {
+    reader: Reader,
+    schema: SchemaRef,
+}
+
+impl Iterator for Marked {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let marked = |batch: RecordBatch| {
+            let columns = self.schema.fields().iter().zip(batch.columns());
+            // What says that members are JSON is in the type.
+            let columns = columns.map(|(field, array)| cast(array, field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            batch_with_rows(Arc::clone(&self.schema), columns, batch.num_rows())
+        };
+        Some(self.reader.next()?.and_then(marked))
+    }
+}
+
+impl RecordBatchReader for Marked {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
 }
 
 /// The schema with JSON in its binary form.

@@ -301,12 +301,9 @@ fn output_of(asked: Vec<Asked>, input: &Input, snapshot: &Snapshot, json: JsonHa
                 // A field by another name is what it was, with its metadata: JSON, an extension type, a blob.
                 if let Some((first, rest)) = expression.path().and_then(<[String]>::split_first) {
                     let (at, field) = input.column(first)?;
-                    let found = nested_field(field, rest, &name)?;
-                    if json == JsonHandling::Text || !json::has_json(&found) {
-                        fields.push(found);
-                        columns.push(OutputColumn::nested(at, rest));
-                        continue;
-                    }
+                    fields.push(nested_field(field, rest, &name)?);
+                    columns.push(OutputColumn::nested(at, rest));
+                    continue;
                 }
                 fields.push(ArrowField::new(name, expression.data_type().clone(), expression.nullable()));
                 columns.push(OutputColumn::Expression(expression));

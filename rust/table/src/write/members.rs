@@ -12,7 +12,7 @@ use arrow_array::{
     new_null_array,
 };
 use arrow_buffer::NullBuffer;
-use arrow_schema::{ArrowError, DataType, FieldRef, Schema as ArrowSchema};
+use arrow_schema::{ArrowError, DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema};
 use pennon_core::schema::Field;
 
 use crate::expr::visible;
@@ -44,6 +44,36 @@ pub(crate) fn lacks_members(field: &Field, given: &DataType) -> bool {
         ) => lacks_members(child, item.data_type()),
         _ => false,
     }
+}
+
+/// The field in Arrow's terms without the members that values of this type lack.
+pub(crate) fn narrowed(field: &Field, given: &DataType) -> ArrowField {
+    let arrow = field.to_arrow();
+    if field.is_blob_v2() {
+        return arrow;
+    }
+    let child = |wanted: &FieldRef, given: &DataType| {
+        let child = field.children.iter().find(|child| child.name == *wanted.name());
+        child.map_or_else(|| Arc::clone(wanted), |child| Arc::new(narrowed(child, given)))
+    };
+    let data_type = match (arrow.data_type(), given) {
+        (DataType::Struct(members), DataType::Struct(found)) => {
+            let member = |wanted: &FieldRef| Some(child(wanted, found.find(wanted.name())?.1.data_type()));
+            DataType::Struct(members.iter().filter_map(member).collect())
+        }
+        (wanted, DataType::List(found) | DataType::LargeList(found) | DataType::FixedSizeList(found, _)) => {
+            match wanted {
+                DataType::List(item) => DataType::List(child(item, found.data_type())),
+                DataType::LargeList(item) => DataType::LargeList(child(item, found.data_type())),
+                DataType::FixedSizeList(item, size) => {
+                    DataType::FixedSizeList(child(item, found.data_type()), *size)
+                }
+                _ => return arrow,
+            }
+        }
+        _ => return arrow,
+    };
+    arrow.with_data_type(data_type)
 }
 
 /// Values with all members of the field. `kept`: those that the table has, of as many rows.
@@ -132,7 +162,7 @@ fn either(a: Option<&NullBuffer>, b: Option<&NullBuffer>) -> Option<NullBuffer> 
 #[cfg(test)]
 mod tests {
     use arrow_array::Int32Array;
-    use arrow_schema::{Field as ArrowField, Fields};
+    use arrow_schema::Fields;
     use pennon_core::schema::Schema;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema as ArrowSchema};
 use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, Result};
 
@@ -16,6 +16,7 @@ use crate::expr::Expression;
 use crate::json;
 use crate::scan;
 use crate::versions::snapshot::Snapshot;
+use crate::write::members;
 
 /// Expressions for columns, checked against a version.
 pub(super) struct Assignments {
@@ -70,7 +71,13 @@ impl Assignments {
             let at = table.fields.iter().position(|field| field.name == *column);
             let at = at.ok_or_else(|| unknown_column(&table, column))?;
             let (Some(field), Some(slot)) = (table.fields.get(at), expressions.get_mut(at)) else { continue };
-            let expression = expression_for(field, sql, input);
+            // A struct that is given changes the members that it has, and the others stay.
+            let given = given.as_ref().and_then(|_| input.column_with_name(column));
+            let wanted = match given {
+                Some((_, given)) => members::narrowed(field, given.data_type()),
+                None => field.to_arrow(),
+            };
+            let expression = expression_for(&Arc::new(wanted), sql, input);
             if slot.replace(expression.map_err(|e| e.at(format!("column {column}")))?).is_some() {
                 return Err(Error::invalid_input(format!("Column '{column}' is assigned twice")));
             }
@@ -89,7 +96,11 @@ impl Assignments {
     /// The columns that new values are made of.
     pub(super) fn needed(&self) -> Vec<String> {
         if let Some(given) = &self.given {
-            return vec![given.key().to_owned()];
+            let keep = self.pairs().filter(|(field, expression)| {
+                expression.as_ref().is_some_and(|e| members::keeps_members(field, e.data_type()))
+            });
+            let keep = keep.map(|(field, _)| field.name.clone());
+            return [given.key().to_owned()].into_iter().chain(keep).collect();
         }
         let mut needed = Vec::new();
         for name in self.expressions.iter().flatten().flat_map(Expression::columns) {
@@ -132,10 +143,12 @@ impl Assignments {
             let Some(expression) = expression else { continue };
             let mut array = expression.evaluate(input).map_err(|e| e.at(format!("column {}", field.name)))?;
             blobs::check_computed(field, &array, input, &self.table)?;
-            let arrow = Arc::new(field.to_arrow());
+            let arrow = Arc::new(members::narrowed(field, array.data_type()));
             if json::has_json(&arrow) {
                 array = json::stored_like(&arrow, &array)?;
             }
+            array = members::complete(field, &array, rows.column_by_name(&field.name))
+                .map_err(|e| Error::internal(format!("members of column {}: {e}", field.name)))?;
             if !field.nullable && array.null_count() > 0 {
                 return Err(Error::invalid_input(format!(
                     "Column '{}' is declared as non-nullable but contains null values",
@@ -208,17 +221,17 @@ fn unknown_column(table: &Schema, name: &str) -> Error {
 }
 
 /// The values of a column. JSON is made of text, or given in its binary form, as other JSON columns are.
-fn expression_for(field: &Field, sql: &str, input: &ArrowSchema) -> Result<Expression> {
-    let (arrow, data_type) = (Arc::new(field.to_arrow()), field.data_type());
-    if !json::has_json(&arrow) {
-        return Expression::parse_as(sql, input, &data_type);
+fn expression_for(field: &FieldRef, sql: &str, input: &ArrowSchema) -> Result<Expression> {
+    let data_type = field.data_type();
+    if !json::has_json(field) {
+        return Expression::parse_as(sql, input, data_type);
     }
     let expression = Expression::parse(sql, input)?;
     let found = expression.data_type();
-    match json::given_type(&arrow, found) {
+    match json::given_type(field, found) {
         Some(given) if given == *found => Ok(expression),
         Some(given) => Expression::parse_as(sql, input, &given),
-        None if data_type == DataType::LargeBinary => Err(Error::invalid_input(format!(
+        None if *data_type == DataType::LargeBinary => Err(Error::invalid_input(format!(
             "JSON cannot be made of values of type {found}: give its text, as in CAST({sql} AS VARCHAR)"
         ))),
         None => Err(Error::invalid_input(format!(

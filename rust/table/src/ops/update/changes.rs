@@ -17,7 +17,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array};
 use arrow_cast::{CastOptions, cast, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Schema as ArrowSchema};
+use arrow_schema::{ArrowError, DataType, Schema as ArrowSchema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
@@ -84,13 +84,14 @@ impl ChangeColumns<'_> {
         names.iter().map(find).collect()
     }
 
-    fn fields(&self, positions: &[usize]) -> Result<ArrowSchema> {
-        let fields = self.all.project(positions).map_err(failed)?;
-        Ok(json::stored_schema(&fields).as_ref().clone())
+    /// As they are stored.
+    fn fields(&self, positions: &[usize], snapshot: &Snapshot) -> Result<SchemaRef> {
+        let fields = Arc::new(self.all.project(positions).map_err(failed)?);
+        Ok(json::stored_schema_in(&fields, snapshot.arrow_schema()))
     }
 
     fn key_fields<'a>(&self, snapshot: &'a Snapshot) -> Result<Vec<&'a Field>> {
-        let values = self.fields(&self.inserted())?;
+        let values = self.fields(&self.inserted(), snapshot)?;
         let table = &snapshot.manifest.schema;
         let find = |key: &String| {
             let field = table.field(key).filter(|_| values.column_with_name(key).is_some());
@@ -121,7 +122,7 @@ pub(crate) fn check_changes(snapshot: &Snapshot, columns: &ChangeColumns<'_>) ->
     }
     for values in [columns.inserted(), columns.updated()?] {
         if !values.is_empty() {
-            Assignments::of_columns(snapshot, &columns.fields(&values)?)?;
+            Assignments::of_columns(snapshot, &*columns.fields(&values, snapshot)?)?;
         }
     }
     columns.key_fields(snapshot).map(drop)
@@ -144,8 +145,13 @@ enum RowChange {
 
 impl Changes {
     /// Reads all. Errors: `InvalidInput` for a row that says nothing that can be done.
-    fn read(data: BatchReader, update_columns: &[usize], insert_columns: &[usize]) -> Result<Self> {
-        let data = json::stored(data);
+    fn read(
+        data: BatchReader,
+        table: &ArrowSchema,
+        update_columns: &[usize],
+        insert_columns: &[usize],
+    ) -> Result<Self> {
+        let data = json::stored_in(data, table);
         let schema = data.schema();
         let batches = data.collect::<std::result::Result<Vec<_>, _>>().map_err(failed)?;
         let all = concat_batches(&schema, &batches, failed)?;
@@ -237,7 +243,8 @@ impl Dataset {
     ) -> Result<WrittenChanges> {
         let (update_columns, insert_columns) = (columns.updated()?, columns.inserted());
         let data = blobs::without_addresses(data, self.schema());
-        let read = blocking(move || Changes::read(data, &update_columns, &insert_columns));
+        let table = Arc::clone(self.snapshot().arrow_schema());
+        let read = blocking(move || Changes::read(data, &table, &update_columns, &insert_columns));
         let Changes { deleted, updated, inserted } = read.await?;
         let moved = deletions::by_fragment(updated.keys().iter().copied().map(RowAddress));
         let num_updated = updated.keys().len() as u64;
@@ -321,11 +328,13 @@ impl Dataset {
         if let Some(predicate) = predicate.filter(|_| fragments.is_empty()) {
             return self.commit_delete(rows, predicate, Some(uuid), properties).await.map(drop);
         }
-        let values = columns.updated()?;
+        let (snapshot, values) = (self.snapshot(), columns.updated()?);
         let fields = if values.is_empty() {
             Vec::new()
         } else {
-            moved::with_members(Assignments::of_columns(self.snapshot(), &columns.fields(&values)?)?.fields())
+            moved::with_members(
+                Assignments::of_columns(snapshot, &*columns.fields(&values, snapshot)?)?.fields(),
+            )
         };
         let inserted_keys = inserted_keys::union(keys);
         let moves = WrittenMoves { rows, new_fragments: fragments, fields, inserted_keys };

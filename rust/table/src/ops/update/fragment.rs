@@ -73,7 +73,8 @@ impl Dataset {
         let all = ids.iter().copied();
         let scan = scan_keys(self.snapshot(), all, left_on, true, || missing("left", left_on))?;
         let left = scan.schema().field(0).data_type();
-        let data = json::stored(blobs::without_addresses(data, self.schema()));
+        let data = blobs::without_addresses(data, self.schema());
+        let data = json::stored_in(data, self.snapshot().arrow_schema());
         let right = KeyedData::new(data, right_on, left, || missing("right", right_on))?;
         let keys = columns::values(scan.stream());
         let (given, mut rows) = crate::runtime::blocking(move || matches(&right.read()?, keys)).await?;

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, UInt64Array};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema as ArrowSchema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use pennon_core::{Error, Result};
 
@@ -28,10 +28,10 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Reads all rows. Errors: `InvalidInput` if there is no column `_rowid` of type uint64, or if an id is null or
-    /// is repeated; those of the reader.
-    pub(super) fn read(data: BatchReader) -> Result<Self> {
-        let data = json::stored(data);
+    /// Reads all rows, for a table with this schema. Errors: `InvalidInput` if there is no column `_rowid` of type uint64,
+    /// or if an id is null or is repeated; those of the reader.
+    pub(super) fn read(data: BatchReader, table: &ArrowSchema) -> Result<Self> {
+        let data = json::stored_in(data, table);
         let schema = data.schema();
         let wrong =
             |what: &str| Error::invalid_input(format!("The data has {what}, expected uint64 row ids"));

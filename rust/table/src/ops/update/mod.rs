@@ -125,7 +125,8 @@ impl Dataset {
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn update_rows(&mut self, data: BatchReader, options: UpdateOptions) -> Result<UpdateResult> {
         let data = blobs::without_addresses(data, self.schema());
-        let given = Arc::new(crate::runtime::blocking(move || Given::read(data)).await?);
+        let table = Arc::clone(self.snapshot().arrow_schema());
+        let given = Arc::new(crate::runtime::blocking(move || Given::read(data, &table)).await?);
         let attempt = |base: Self| {
             let given = Arc::clone(&given);
             async move {
