@@ -31,6 +31,8 @@ _NOT_OFFERED = (
     "row_addr_allowlist",
     "row_addr_blocklist",
 )
+# Options whose methods are not called with their values.
+_APART = {*_NOT_OFFERED, "fragments", "nearest"}
 
 
 class ScannerBuilder(BuilderApi):
@@ -531,7 +533,6 @@ def scan(dataset: Table, options: ScanOptions, *, with_defaults: bool = True) ->
     builder.with_fragments(options.get("fragments"))
     if (nearest := options.get("nearest")) is not None:
         builder.nearest(**options_of(nearest))
-    apart = {*_NOT_OFFERED, "fragments", "nearest"}
     return builder.apply_defaults(
-        {name: value for name, value in options.items() if name not in apart}
+        {name: value for name, value in options.items() if name not in _APART}
     ).to_scanner()

@@ -173,7 +173,7 @@ class ScanMethods(TableMethods):
         [{'a': 2, '_rowid': 1}, {'a': 3, '_rowid': 2}]
         """
         options = given_of(locals())
-        return self.scanner(**options).to_table()
+        return scan(self, options).to_table()
 
     def to_batches(
         self,
@@ -257,7 +257,7 @@ class ScanMethods(TableMethods):
         [1, 2, 3]
         """
         options = given_of(locals())
-        return self.scanner(**options).to_pandas(blob_mode=blob_mode, **kwargs)
+        return scan(self, options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)

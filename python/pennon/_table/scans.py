@@ -69,8 +69,9 @@ def given(**options: Unpack[ScanOptions]) -> ScanOptions:
 
 def given_of(arguments: Mapping[str, Any]) -> ScanOptions:
     """The options that have a value, among the arguments of a method."""
-    options = {name: arguments.get(name) for name in ScanOptions.__annotations__}
-    return cast("ScanOptions", {name: value for name, value in options.items() if value is not None})
+    known = ScanOptions.__annotations__
+    found = {name: value for name, value in arguments.items() if value is not None and name in known}
+    return cast("ScanOptions", found)
 
 
 def native_columns(columns: Columns | None) -> list[str] | list[tuple[str, str]] | None:
