@@ -1,17 +1,21 @@
 """Values that a cast to the type of their column would change: the core casts as SQL does, it truncates and rounds.
 
 A value is cast and cast back; what differs then is refused. Only floats are rounded, to the nearest of the column.
-Of the columns of numbers only those of integers take texts: the core parses others with a loss of digits. What is
+Of the columns of numbers only those of integers take texts: the core parses others with a loss of digits.
+
+Some casts are refused for all values: from lists to single values and back, from numbers to bytes, from times to
+other numbers and back, whose unit nobody gave, and from times without a zone to times with one and back. What is
 left, as bytes, is cast by the core alone, which refuses what does not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pennon._text import did_you_mean
 from pennon.errors import InvalidInputError
 
 # Digits of the largest integer.
@@ -23,12 +27,20 @@ _LISTS = (
     pa.types.is_list_view,
     pa.types.is_large_list_view,
 )
+_NESTED = (*_LISTS, pa.types.is_struct, pa.types.is_map)
 _NUMBERS = (
     pa.types.is_boolean,
     pa.types.is_integer,
     pa.types.is_floating,
     pa.types.is_decimal,
     pa.types.is_temporal,
+)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BYTES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
 )
 
 
@@ -38,7 +50,8 @@ def check_casts(data: pa.Table, schema: pa.Schema) -> None:
     Raises
     ------
     pennon.InvalidInputError
-        There is such a value, or a struct has a member that its column does not have; the message names it.
+        There is such a value, a column has values of another kind, or a struct has a member that its column does
+        not have; the message names it.
     """
     for name, column in zip(data.schema.names, data.columns, strict=True):
         wanted = _type_of(schema, name)
@@ -64,30 +77,71 @@ def checked(data: pa.Table | pa.RecordBatchReader, schema: pa.Schema) -> pa.Tabl
     return pa.RecordBatchReader.from_batches(data.schema, batches())
 
 
-def check_values(path: str, values: pa.Array, wanted: pa.DataType) -> None:
-    """Refuse values as `check_casts` does; `path` is their column, or a member of it."""
+def check_values(path: str, values: pa.Array, wanted: pa.DataType, *, as_pyarrow: bool = False) -> None:
+    """Refuse values as `check_casts` does; `path` is their column, or a member of it.
+
+    With `as_pyarrow` times may be given as numbers, and times without a zone where there is one, as pyarrow takes
+    values of Python: numbers are of the unit of the column, and times without a zone are in UTC.
+    """
     values = _plain(values)
     if isinstance(wanted, pa.BaseExtensionType):
         wanted = wanted.storage_type
     if pa.types.is_dictionary(wanted):
         wanted = wanted.value_type
     given = values.type
-    if values.null_count == len(values) or given.equals(wanted):
+    if given.equals(wanted) or pa.types.is_null(given):
+        return
+    # A null that is not of a list would become a list of a null.
+    if values.null_count == len(values) and not (len(values) and is_one_of(_LISTS, wanted)):
         return
     if pa.types.is_struct(given) and pa.types.is_struct(wanted):
-        _check_members(path, values, wanted)
+        _check_members(path, values, wanted, as_pyarrow)
     elif pa.types.is_map(given) and pa.types.is_map(wanted):
         for name, parts, kind in (("key", values.keys, wanted.key_type), ("value", values.items, wanted.item_type)):
             # Only what lies in this array, which may be a slice.
-            check_values(f"{path}.{name}", pa.ListArray.from_arrays(values.offsets, parts).flatten(), kind)
-    elif _is_list(wanted):
-        # A value that is not a list becomes a list of one.
-        check_values(f"{path}.item", values.flatten() if _is_list(given) else values, wanted.value_type)
-    elif pa.types.is_string(given) or pa.types.is_large_string(given):
-        if _is_number(wanted) and not pa.types.is_integer(wanted):
-            raise InvalidInputError(f"column {path}: its type is {wanted}, found texts; cast them first")
-    elif _is_number(given) and _is_number(wanted):
+            inside = pa.ListArray.from_arrays(values.offsets, parts).flatten()
+            check_values(f"{path}.{name}", inside, kind, as_pyarrow=as_pyarrow)
+    elif is_one_of(_LISTS, given) and is_one_of(_LISTS, wanted):
+        check_values(f"{path}.item", values.flatten(), wanted.value_type, as_pyarrow=as_pyarrow)
+    elif _is_other_kind(given, wanted) or not (as_pyarrow or _is_same_time(given, wanted)):
+        raise InvalidInputError(
+            f"column {path}: its type is {wanted}, found {'texts' if is_text(given) else given}; cast them first"
+        )
+    elif is_one_of(_NUMBERS, given) and is_one_of(_NUMBERS, wanted):
         _check_numbers(path, values, wanted)
+
+
+def is_one_of(kinds: Iterable[Callable[[pa.DataType], bool]], data_type: pa.DataType) -> bool:
+    """Whether one of the functions is true of a type."""
+    return any(is_kind(data_type) for is_kind in kinds)
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether values of a type are texts."""
+    return is_one_of(_TEXTS, data_type)
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Whether values of a type are numbers, bools or times."""
+    return is_one_of(_NUMBERS, data_type)
+
+
+def _is_other_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values are of a kind that is not cast: nested ones are of one each."""
+    if is_one_of(_NESTED, given) or is_one_of(_NESTED, wanted):
+        return True
+    if is_text(given):
+        return is_number(wanted) and not pa.types.is_integer(wanted)
+    return is_number(given) and is_one_of(_BYTES, wanted)
+
+
+def _is_same_time(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether no numbers are taken for times, nor times in some zone for those in none."""
+    if not (is_number(given) and is_number(wanted)):
+        return True
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
+        return (given.tz is None) == (wanted.tz is None)
+    return bool(pa.types.is_temporal(given) == pa.types.is_temporal(wanted))
 
 
 def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
@@ -108,12 +162,21 @@ def _plain(values: pa.Array) -> pa.Array:
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
-def _check_members(path: str, values: pa.StructArray, wanted: pa.StructType) -> None:
-    members = {wanted.field(at).name: wanted.field(at).type for at in range(wanted.num_fields)}
+def _check_members(path: str, values: pa.StructArray, wanted: pa.StructType, as_pyarrow: bool) -> None:
+    members = {field.name: field.type for field in wanted}
+    if len({field.name for field in values.type}) < values.type.num_fields:
+        raise InvalidInputError(f"column {path}: found several members of one name in {values.type}")
     for field, member in zip(values.type, values.flatten(), strict=True):
-        if field.name not in members:
-            raise InvalidInputError(f"column {path}: found a member {field.name}, expected {', '.join(members)}")
-        check_values(f"{path}.{field.name}", member, members[field.name])
+        check_member(path, field.name, members)
+        check_values(f"{path}.{field.name}", member, members[field.name], as_pyarrow=as_pyarrow)
+
+
+def check_member(path: str, name: str, members: Collection[str]) -> None:
+    """Refuse a member that a column does not have."""
+    if name not in members:
+        raise InvalidInputError(
+            f"column {path}: found a member {name}, expected {', '.join(members)}{did_you_mean(name, members)}"
+        )
 
 
 def _check_numbers(path: str, values: pa.Array, wanted: pa.DataType) -> None:
@@ -168,7 +231,7 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         # The direct cast does not give the nearest float.
         values = values.cast(pa.string())
     elif pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
-        # Time zones are about how times are shown.
+        # Time zones are about how times are shown, if both have one.
         wanted = pa.timestamp(wanted.unit, given.tz)
     elif pa.types.is_date(given) and pa.types.is_timestamp(wanted):
         # A day begins at midnight of each time zone.
@@ -178,11 +241,3 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _integers(temporal: pa.DataType) -> pa.DataType:
     return pa.int32() if temporal.bit_width == 32 else pa.int64()
-
-
-def _is_list(data_type: pa.DataType) -> bool:
-    return any(is_kind(data_type) for is_kind in _LISTS)
-
-
-def _is_number(data_type: pa.DataType) -> bool:
-    return any(is_kind(data_type) for is_kind in _NUMBERS)

@@ -1,63 +1,254 @@
-"""Values of Python as tables: those that pyarrow would cut to the types of a schema without a word are refused.
+"""Values of Python and pandas as tables. They have no type of Arrow: it is that of a schema, or of a table.
 
-pyarrow makes 1 of 1.7 for integers, infinity of 1e300 for a float of 32 bits, and leaves out what a unit of time
-cannot hold. Columns of such types are made a second time, of the types that the values have, and compared.
+Values that pyarrow would cut to a type without a word are refused: it makes 1 of 1.7 for integers, infinity of
+1e300 for a float of 32 bits, and leaves out what a unit of time cannot hold. Columns of such types are made a
+second time, of the types that the values have, and compared. Arrays of numpy and pandas have types of their own:
+their values are checked as casts are.
+
+With a schema, values are taken as pyarrow takes them: numbers for times, and times without a zone in UTC. With the
+types of a table they are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pennon._exact_casts import check_values
-from pennon.errors import InvalidInputError
+from pennon._exact_casts import check_member, check_values, is_number, is_one_of, is_text
+from pennon._text import did_you_mean
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 _NESTED = (pa.types.is_struct, pa.types.is_map)
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_OF_PYARROW = (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError)
+"""What pyarrow raises for values that it cannot convert."""
+_INDEX = "__index_level_"
+"""What the names begin with that pyarrow gives to the levels of an index of pandas."""
 
 
-def rows_to_table(rows: list[Any], schema: pa.Schema | None) -> pa.Table:
-    """The table of dicts. Keys that the schema does not have are left out.
+def rows_to_table(rows: list[Any], schema: pa.Schema | None, table: pa.Schema | None = None) -> pa.Table:
+    """The table of dicts. Its columns are the keys of all of them, in the order in which they first appear.
+
+    Parameters
+    ----------
+    rows
+        Dicts; what a row lacks is null.
+    schema
+        The columns and their types.
+    table
+        Instead of `schema`, that of a table which the rows are for: columns that it has get its types, if their
+        values can have them.
 
     Raises
     ------
     pennon.InvalidInputError
-        A type of the schema would change a value; the message names the column. pyarrow raises its own errors for
-        values of other kinds.
+        A type would change a value, or the schema does not have a key; the message names the column. For what
+        pyarrow cannot convert, and for rows that are no dicts, it is an `InvalidTypeError`.
     """
-    table = pa.Table.from_pylist(rows, schema=schema)
+    if not rows and table is not None:
+        return table.empty_table()
+    for at, row in enumerate(rows):
+        if not isinstance(row, dict) and not isinstance(row, Mapping):
+            raise InvalidTypeError(f"Row {at} of the data must be a dict, found {reprlib.repr(row)}")
+    found = dict.fromkeys(chain.from_iterable(rows))
+    if rows and not found:
+        raise InvalidInputError("The rows of the data have no columns")
     if schema is not None:
-        _check(table, lambda name: [row.get(name) for row in rows])
-    return table
+        _check_names(found, schema)
+    names = found if schema is None else schema.names
+    return columns_to_table({name: [row.get(name) for row in rows] for name in names}, schema, table)
 
 
-def columns_to_table(columns: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
-    """The table of lists or arrays by name. Raises as `rows_to_table`."""
+def columns_to_table(
+    columns: Mapping[str, Any], schema: pa.Schema | None, table: pa.Schema | None = None
+) -> pa.Table:
+    """The table of lists or arrays by name. Arrays of Arrow keep their types, unless there is a schema.
+
+    Parameters and errors as for `rows_to_table`; all columns of the schema must be given.
+    """
+    if not columns and table is not None:
+        return table.empty_table()
+    kept = {name: _column(name, values) for name, values in columns.items()}
     if schema is None:
-        return pa.Table.from_pydict(columns)
-    # What can be read only once is read twice.
-    kept = {name: list(values) if isinstance(values, Iterator) else values for name, values in columns.items()}
-    table = pa.Table.from_pydict(kept, schema=schema)
-    _check(table, kept.__getitem__)
-    return table
+        fields, arrays = [], []
+        for name, values in kept.items():
+            field, array = _like_table(name, values, table)
+            fields.append(field)
+            arrays.append(array)
+        schema = pa.schema(fields)
+    else:
+        _check_names(kept, schema)
+        if lacking := [name for name in schema.names if name not in kept]:
+            raise InvalidInputError(f"The schema has the column {lacking[0]}, and the data does not")
+        arrays = [_typed(field.name, kept[field.name], field.type, of_table=False) for field in schema]
+    if len({len(array) for array in arrays}) > 1:
+        lengths = ", ".join(f"{name} {len(array)}" for name, array in zip(schema.names, arrays, strict=True))
+        raise InvalidInputError(f"Columns must have equally many values, found {lengths}")
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def frame_to_table(frame: Any, schema: pa.Schema | None) -> pa.Table:
-    """The table of a frame of pandas, without the index if it is a plain range. Raises as `rows_to_table`."""
-    table = pa.Table.from_pandas(frame, schema=schema)
+def frame_to_table(frame: Any, schema: pa.Schema | None, table: pa.Schema | None = None) -> pa.Table:
+    """The table of a frame of pandas, without the index if it is a plain range.
+
+    Parameters and errors as for `rows_to_table`.
+    """
+    if not frame.columns.is_unique:
+        repeated = frame.columns[frame.columns.duplicated()][0]
+        raise InvalidInputError(f"The frame has several columns of the name {repeated}")
     if schema is not None:
-        _check(table.select([name for name in table.column_names if name in frame]), frame.__getitem__)
-    return table
+        _check_names(map(str, frame.columns), schema)
+        return _frame_of_schema(frame, schema)
+    if table is None:
+        return _from_pandas(frame)
+    names = set(table.names)
+    columns = {name: frame[name] for name in frame.columns if name in names}
+    others = _from_pandas(frame.drop(columns=list(columns)))
+    check_index(others.column_names, table)
+    columns.update(zip(others.column_names, others.columns, strict=True))
+    if len(frame) and not columns:
+        raise InvalidInputError("The frame has no columns")
+    return columns_to_table(columns, None, table)
 
 
-def _check(table: pa.Table, given: Callable[[str], Any]) -> None:
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if any(_may_differ(chunk) for chunk in column.chunks):
-            _compare(field.name, given(field.name), field.type)
+def check_index(names: Iterable[str], table: pa.Schema) -> None:
+    """Refuse columns of a table that are the index of a frame of pandas, which has no name, unless it has them."""
+    if found := [name for name in names if name.startswith(_INDEX) and name not in table.names]:
+        raise InvalidInputError(
+            f"The data has a column {found[0]}, which is the index of a frame of pandas, and the table has none: "
+            "leave it out with reset_index(drop=True)"
+        )
+
+
+def _frame_of_schema(frame: Any, schema: pa.Schema) -> pa.Table:
+    for field in schema:
+        if field.name in frame:
+            _check_array(field.name, frame[field.name], field.type)
+    # Columns of nulls have some type all the same, such as float64.
+    nulls = [name for name in frame.columns if frame[name].isna().all()]
+    made = _from_pandas(frame.astype(dict.fromkeys(nulls, "object")), schema)
+    for field, column in zip(schema, made.columns, strict=True):
+        if field.name in frame and frame[field.name].dtype == "object":
+            _check_objects(column, field.name, frame[field.name], field.type, as_pyarrow=True)
+    return made
+
+
+def _from_pandas(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(frame, schema=schema)
+    except _OF_PYARROW as error:
+        raise InvalidTypeError(f"The frame cannot be stored: {'; '.join(map(str, error.args))}") from error
+
+
+def _check_names(names: Iterable[str], schema: pa.Schema) -> None:
+    known = set(schema.names)
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(
+                f"The data has a column {name}, and the schema has {', '.join(schema.names)}"
+                f"{did_you_mean(str(name), schema.names)}"
+            )
+
+
+def _column(name: Any, values: Any) -> Any:
+    """The values of a column, which may be read twice."""
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"Names of columns must be texts, found {name!r}")
+    if isinstance(values, Iterator):
+        return list(values)
+    arrays = ("__iter__", "__arrow_c_array__", "__arrow_array__")
+    if isinstance(values, str | bytes | Mapping) or not any(hasattr(values, found) for found in arrays):
+        raise InvalidTypeError(f"column {name}: expected a list or an array, found {reprlib.repr(values)}")
+    return values
+
+
+def _like_table(name: str, values: Any, table: pa.Schema | None) -> tuple[pa.Field, Any]:
+    """Field and values of a column, like those of the table if pyarrow can convert them, else as they are."""
+    at = -1 if table is None or isinstance(values, pa.Array | pa.ChunkedArray) else table.get_field_index(name)
+    if table is not None and at >= 0:
+        field = table.field(at)
+        array = _typed(name, values, field.type, of_table=True)
+        if array is not None:
+            return field.with_type(array.type).with_nullable(True), array
+    try:
+        array = _array(values)
+    except _OF_PYARROW as error:
+        raise InvalidTypeError(f"column {name}: {error}") from error
+    return pa.field(name, array.type), array
+
+
+def _typed(path: str, values: Any, kind: pa.DataType, *, of_table: bool) -> Any:
+    """The values as an array of a type. If it is that of a table, none for values that pyarrow cannot convert."""
+    _check_array(path, values, kind)
+    made = _with_given_members(kind, values) if of_table else kind
+    try:
+        # A dictionary gets wider keys than its type has, if there are many values.
+        array = _array(_array(values, made), made)
+    except _OF_PYARROW as error:
+        found = _inferred(values)
+        if found is not None and found.null_count == len(found):
+            return pa.nulls(len(found), made)
+        if found is not None and is_number(found.type) and is_number(kind):
+            # This names the value.
+            check_values(path, found, kind, as_pyarrow=not of_table)
+        if of_table:
+            return None
+        raise InvalidTypeError(f"column {path}: its type is {kind}: {error}") from error
+    if not _has_type(values):
+        _check_objects(array, path, values, kind, as_pyarrow=not of_table)
+    return array
+
+
+def _with_given_members(kind: pa.DataType, values: Any) -> pa.DataType:
+    """The type without members of structs that no value has: a merge keeps those of the table."""
+    given = _not_null(values) if pa.types.is_struct(kind) else []
+    if not all(isinstance(value, Mapping) for value in given):
+        return kind
+    names = set(chain.from_iterable(given))
+    fields = [
+        field.with_type(_with_given_members(field.type, [value.get(field.name) for value in given]))
+        for field in (kind if names else ())
+        if field.name in names
+    ]
+    return pa.struct(fields) if fields else kind
+
+
+def _not_null(values: Any) -> list[Any]:
+    """The values that are not null; pandas has nulls of its own."""
+    return [value for value in getattr(values, "dropna", lambda: values)() if value is not None]
+
+
+def _array(values: Any, kind: pa.DataType | None = None) -> Any:
+    if not isinstance(values, pa.Array | pa.ChunkedArray):
+        return pa.array(values, kind)
+    return values if kind is None or values.type.equals(kind) else values.cast(kind)
+
+
+def _has_type(values: Any) -> bool:
+    """Whether values are an array of Arrow, or one of numpy or pandas that is not of objects."""
+    return isinstance(values, pa.Array | pa.ChunkedArray) or getattr(values, "dtype", "object") != "object"
+
+
+def _check_array(path: str, values: Any, kind: pa.DataType) -> None:
+    """Check values that have a type."""
+    found = _inferred(values) if _has_type(values) else None
+    # Nulls are of any type, and pyarrow reads texts, or says what is wrong with them.
+    if found is None or found.null_count == len(found) or is_text(found.type):
+        return
+    for chunk in found.chunks if isinstance(found, pa.ChunkedArray) else [found]:
+        check_values(path, chunk, kind)
+
+
+def _check_objects(array: Any, path: str, given: Any, kind: pa.DataType, *, as_pyarrow: bool) -> None:
+    """Compare values of Python with the array that was made of them."""
+    _check_lists(path, given, kind)
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    if any(_may_differ(chunk) for chunk in chunks):
+        _compare(path, given, kind, as_pyarrow)
 
 
 def _may_differ(values: pa.Array) -> bool:
@@ -68,67 +259,78 @@ def _may_differ(values: pa.Array) -> bool:
         return _may_differ(values.dictionary)
     kind = values.type
     if pa.types.is_struct(kind):
-        return any(_may_differ(member) for member in values.flatten())
+        return True  # there may be members that it does not have
     if pa.types.is_map(kind):
         return _may_differ(values.keys) or _may_differ(values.items)
     if hasattr(kind, "value_field"):
-        return _may_differ(values.flatten())
+        return hasattr(kind.value_type, "value_field") or _may_differ(values.flatten())
     if pa.types.is_float16(kind) or pa.types.is_float32(kind):
         return bool(pc.any(pc.is_inf(values.cast(pa.float32()))).as_py())
-    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
+    return is_number(kind) and not pa.types.is_float64(kind)
 
 
-def _compare(path: str, given: Any, kind: pa.DataType) -> None:
+def _compare(path: str, given: Any, kind: pa.DataType, as_pyarrow: bool) -> None:
     """`path` is the column, or a member of it."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    if isinstance(given, pa.Array | pa.ChunkedArray):
-        # pyarrow reads texts, or says what is wrong with them.
-        if not any(test(given.type) for test in _TEXTS):
-            for chunk in given.chunks if isinstance(given, pa.ChunkedArray) else [given]:
-                check_values(path, chunk, kind)
+    if _has_type(given):
+        _check_array(path, given, kind)
         return
-    if getattr(given, "dtype", "object") != "object":
-        _compare(path, pa.array(given), kind)
-        return
-    values = [value for value in given if value is not None]
+    values = _not_null(given)
     found = None if _has_members(kind) else _inferred(values)
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         _check_nanoseconds(path, values, kind)
     if pa.types.is_date(kind):
         # Next to dates pyarrow takes times for dates.
-        found = _inferred([value for value in values if isinstance(value, datetime)])
+        _check_inferred(path, [value for value in values if isinstance(value, datetime)], kind, as_pyarrow)
+        values = [value for value in values if not isinstance(value, datetime)]
+        found = _inferred(values)
     if found is not None:
-        check_values(path, found, kind)
+        check_values(path, found, kind, as_pyarrow=as_pyarrow)
     elif pa.types.is_struct(kind):
         rows = [value if isinstance(value, Mapping) else dict(value) for value in values]
-        for member in kind:
-            _compare(f"{path}.{member.name}", [row.get(member.name) for row in rows], member.type)
+        members = {member.name: member.type for member in kind}
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            check_member(path, name, members)
+            _compare(f"{path}.{name}", [row.get(name) for row in rows], members[name], as_pyarrow)
     elif pa.types.is_map(kind):
         pairs = [pair for value in values for pair in (value.items() if isinstance(value, Mapping) else value)]
-        _compare(f"{path}.key", [key for key, _ in pairs], kind.key_type)
-        _compare(f"{path}.value", [value for _, value in pairs], kind.item_type)
+        _compare(f"{path}.key", [key for key, _ in pairs], kind.key_type, as_pyarrow)
+        _compare(f"{path}.value", [value for _, value in pairs], kind.item_type, as_pyarrow)
     elif hasattr(kind, "value_field"):
-        _compare(f"{path}.item", [item for value in values for item in value], kind.value_type)
+        _check_lists(path, values, kind)
+        _compare(f"{path}.item", [item for value in values for item in value], kind.value_type, as_pyarrow)
     else:
         for value in values:
-            single = _inferred([value])
-            if single is not None:
-                check_values(path, single, kind)
+            _check_inferred(path, [value], kind, as_pyarrow)
+
+
+def _check_lists(path: str, given: Iterable[Any], kind: pa.DataType) -> None:
+    """Refuse texts and bytes for lists: pyarrow takes them for lists of their letters."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if hasattr(kind, "value_field"):
+        for value in given:
+            if isinstance(value, str | bytes):
+                raise InvalidInputError(f"column {path}: its type is {kind}, found {reprlib.repr(value)}")
+
+
+def _check_inferred(path: str, values: list[Any], kind: pa.DataType, as_pyarrow: bool) -> None:
+    found = _inferred(values)
+    if found is not None:
+        check_values(path, found, kind, as_pyarrow=as_pyarrow)
 
 
 def _has_members(kind: pa.DataType) -> bool:
     """Whether there are structs or maps in a type: in lists of pairs pyarrow does not see a map."""
-    if any(test(kind) for test in _NESTED):
-        return True
-    return hasattr(kind, "value_field") and _has_members(kind.value_type)
+    return is_one_of(_NESTED, kind) or (hasattr(kind, "value_field") and _has_members(kind.value_type))
 
 
-def _inferred(values: Iterable[Any]) -> pa.Array | None:
+def _inferred(values: Any) -> Any:
     """Values in the type that they have; None if they have several."""
     try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return _array(values)
+    except _OF_PYARROW:
         return None
 
 

@@ -1,8 +1,8 @@
-"""Tables and sizes as text, for the commands."""
+"""Tables, sizes and names as text, for commands and messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def aligned(lines: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> Iterator[str]:
@@ -30,3 +30,12 @@ def in_bytes(count: float) -> str:
         if count < 1000:
             return f"{count:.1f} {unit}"
     return f"{count / 1000:,.1f} GB"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message about a name that is not among others: the one that is most like it, if one is."""
+    from difflib import get_close_matches
+
+    by_case = {known.lower(): known for known in names}
+    similar = get_close_matches(name.lower(), by_case, n=1)
+    return f". Did you mean {by_case[similar[0]]}?" if similar else ""

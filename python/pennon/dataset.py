@@ -451,11 +451,14 @@ def write_dataset(
     data_obj
         Anything with `__arrow_c_stream__`, such as tables and frames of pyarrow, polars and duckdb; a pyarrow
         dataset or scanner, a pandas frame, a list of dicts or of models of pydantic, a dict of lists, or an
-        iterable of record batches.
+        iterable of record batches. What is appended may have other Arrow types with the same values, such as
+        `large_string` for `string`.
     uri
         Where the table is or will be, or a dataset of it, which stays at its version.
     schema
-        Schema of the data, if it has none of its own; the batches of an iterable are cast to it.
+        Schema of the data, if it has none of its own; the batches of an iterable are cast to it. By default values
+        of Python and pandas that are appended get the types of the table, and others those that pyarrow infers.
+        Values that would change are refused; only floats are rounded.
     mode
         `create` fails if the table exists; `append` and `overwrite` create it if it does not.
     max_rows_per_file, max_bytes_per_file
@@ -529,7 +532,8 @@ def write_dataset(
     pennon.SchemaMismatchError
         The rows of an append do not fit the table.
     pennon.InvalidInputError
-        An option has an invalid value, or it or the table contradicts `compatible_with`.
+        An option has an invalid value, or it or the table contradicts `compatible_with`. A type of the schema or
+        the table would change a value, or the data has a column that the schema does not have.
     pennon.CommitConflictError
         Another writer committed a change that this write conflicts with.
 
@@ -578,11 +582,13 @@ def write_dataset(
         session=native_session(session),
     )
     with located(address, version):
+        handle = handle or writing.appended_to(data_obj, schema, address, options)
         writing.for_reader(options, compatible_with, enable_stable_row_ids, address, handle)
-    with observed(to_input(data_obj, schema), progress, max_rows_per_file) as reader, located(address, version):
-        if table is not None:
-            native = table._native.copy()
+    rows = to_input(data_obj, schema, writing.types_of(handle, options))
+    with observed(rows, progress, max_rows_per_file) as reader, located(address, version):
+        if handle is None:
+            native = _native.write(reader, address, options)
+        else:
+            native = handle.copy()
             native.insert(reader, options)
-            return LanceDataset._wrap(native, default_scan_options=table._default_scan_options)
-        native = _native.write(reader, address, options)
-    return LanceDataset._wrap(native)
+    return LanceDataset._wrap(native, default_scan_options=None if table is None else table._default_scan_options)

@@ -14,7 +14,7 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._input import to_input, to_reader
 from pennon._options import checked_duration, ignored
 from pennon._progress import check_progress
-from pennon._table.merge_source import merge_source, source_schema
+from pennon._table.merge_source import merge_source, source_schema, types_of_source
 from pennon._table.observed import observed
 from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidInputError, InvalidTypeError, PositionError
@@ -385,10 +385,10 @@ class MergeInsertBuilder(ExplainsAbsence):
         ----------
         data_obj
             The source: whatever [write_dataset][pennon.write_dataset] takes. It is read once. Its columns are the
-            keys and any others of the table, in any order. `_rowid` as a key is of any type of integers. Without
-            rows, columns of the type null have the types of the table.
+            keys and any others of the table, in any order. `_rowid` as a key is of any type of integers.
         schema
-            Schema of a source that has none of its own.
+            Schema of a source that has none of its own; by default values of Python and pandas get the types of the
+            table. Values that would change are refused.
 
         Raises
         ------
@@ -490,7 +490,8 @@ class MergeInsertBuilder(ExplainsAbsence):
             yield source.to_reader() if isinstance(source, pa.Table) else source
 
     def _source(self, data: ReaderLike, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchReader:
-        return merge_source(to_input(data, schema), self._dataset._native.schema, self._request["on"])
+        on = self._request["on"]
+        return merge_source(to_input(data, schema, types_of_source(self._dataset._native.schema, on)), on)
 
     def _for(self, data: ReaderLike) -> _native.MergeRequest:
         in_memory = isinstance(data, pa.Table | pa.RecordBatch | dict | list)

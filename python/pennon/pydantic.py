@@ -195,8 +195,15 @@ def is_models(data: Any) -> bool:
     return isinstance(data, list) and bool(data) and _is_model_class(type(data[0]))
 
 
-def models_to_table(data: Any, model: type[BaseModel] | None = None, schema: pa.Schema | None = None) -> pa.Table:
+def models_to_table(
+    data: Any,
+    model: type[BaseModel] | None = None,
+    schema: pa.Schema | None = None,
+    table_schema: pa.Schema | None = None,
+) -> pa.Table:
     """The rows of models, which all have exactly the class of the first, or `model`.
+
+    Their types are those of the model, unless there is a schema of the rows, or of a table that they are for.
 
     Raises
     ------
@@ -210,7 +217,9 @@ def models_to_table(data: Any, model: type[BaseModel] | None = None, schema: pa.
         if type(item) is not expected:
             raise InvalidTypeError(f"data[{at}] must be of the class {expected} exactly, found {type(item)}")
     rows = [_plain(item.model_dump()) for item in data]
-    return rows_to_table(rows, pydantic_to_schema(expected) if schema is None else schema)
+    if schema is None and table_schema is None:
+        schema = pydantic_to_schema(expected)
+    return rows_to_table(rows, schema, table_schema)
 
 
 def checked_model(model_class: Any, data: Any) -> type[BaseModel]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from pennon._compatibility import ExplainsAbsence, explain_absent_names
+from pennon._exact_casts import check_casts
 from pennon._input import to_reader
 from pennon._table.scans import given
 from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
@@ -32,7 +33,9 @@ class BatchUDF:
     Parameters
     ----------
     func
-        Takes a `pyarrow.RecordBatch`; returns a batch, or a pandas frame, with as many rows.
+        Takes a `pyarrow.RecordBatch`; returns a batch or table, a frame of pandas or polars, a dict of lists or a
+        list of dicts, with as many rows. Frames, dicts and lists get the types of `output_schema`; a value that
+        would change by this is an error.
     output_schema
         Schema of the new columns; by default that of the function's result for the first row.
     checkpoint_file
@@ -287,7 +290,10 @@ def normalize_transform(
             if not isinstance(name, str):
                 raise InvalidTypeError(f"Column names must be a string. Got {type(name)}")
             if not isinstance(expression, str):
-                raise InvalidTypeError(f"Column expressions must be a string. Got {type(expression)}")
+                raise InvalidTypeError(
+                    f"Column expressions must be a string. Got {type(expression)} for {name}: give values as a "
+                    "table of pyarrow or a frame"
+                )
         return transforms
     if callable(transforms):
         first = _first_row(source, read_columns)
@@ -329,11 +335,11 @@ def _result(udf: BatchUDF, batch: pa.RecordBatch, info: BatchUDFCheckpoint.Batch
     kept = None if udf.cache is None else udf.cache.get_batch(info)
     if kept is not None and kept.num_rows == batch.num_rows and kept.schema == udf.output_schema:
         return kept
-    result = _batch(udf(batch))
+    result = _batch(udf(batch), udf.output_schema)
     if result.schema != udf.output_schema:
         raise SchemaMismatchError(
             "Output schema of function does not match the expected schema. "
-            f"Expected:\n{udf.output_schema}\nGot:\n{result.schema}"
+            f"Expected:\n{udf.output_schema}\nGot:\n{result.schema}{_advice(udf.output_schema)}"
         )
     if result.num_rows != batch.num_rows:
         raise InvalidInputError(
@@ -352,11 +358,33 @@ def _first_row(source: Scannable, read_columns: list[str] | None) -> pa.RecordBa
     return pa.RecordBatch.from_pylist([], schema=scanner.projected_schema) if first is None else first
 
 
-def _batch(result: Any) -> pa.RecordBatch:
+def _batch(result: Any, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """What a function returned; what is not of pyarrow in the types of its schema."""
     if isinstance(result, pa.RecordBatch):
         return result
-    if type(result).__module__.partition(".")[0] == "pandas" and hasattr(result, "iloc"):
-        return pa.RecordBatch.from_pandas(result)
-    if isinstance(result, pa.Table):
-        return pa.RecordBatch.from_struct_array(result.to_struct_array().combine_chunks())
-    raise InvalidTypeError(f"The function must return a pyarrow.RecordBatch, not {type(result)}")
+    try:
+        table = to_reader(result, schema).read_all()
+    except InvalidTypeError as error:
+        raise InvalidTypeError(
+            f"The function returned {type(result)}, expected a pyarrow.RecordBatch or other rows: {error}"
+            f"{_advice(schema)}"
+        ) from error
+    if schema is not None and not isinstance(result, pa.Table) and set(table.column_names) == set(schema.names):
+        table = _cast(table.select(schema.names), schema)
+    return pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    check_casts(table, schema)
+    try:
+        return table.cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise SchemaMismatchError(
+            f"Output schema of function does not match the expected schema: {error}{_advice(schema)}"
+        ) from error
+
+
+def _advice(schema: pa.Schema | None) -> str:
+    """What to do about a type that was made of nulls alone: by default the types are those of the first row."""
+    nulls = [] if schema is None else [field.name for field in schema if pa.types.is_null(field.type)]
+    return f"; {nulls[0]} was null in the first row: give batch_udf an output_schema" if nulls else ""

@@ -66,7 +66,6 @@ SAME: dict[str, tuple[pa.DataType, Any]] = {
     "a date": (pa.date64(), date(2020, 1, 1)),
     "a number as a date": (pa.date32(), 5),
     "a text of a dictionary": (pa.dictionary(pa.int8(), pa.string()), "x"),
-    "other members": (SMALL, {"a": 1, "b": 2.5}),
     "pairs as a struct": (SMALL, [("a", 1)]),
     "a map": (pa.map_(pa.string(), pa.int32()), {"a": 1}),
     "JSON": (pa.json_(), '{"a": 1.5}'),
@@ -76,11 +75,35 @@ SAME: dict[str, tuple[pa.DataType, Any]] = {
 @pytest.mark.parametrize("name", SAME)
 def test_values_that_are_as_in_pylance(uri: str, name: str) -> None:
     kind, value = SAME[name]
-    schema, rows = pa.schema([("c", kind)]), [{"c": value, "other": 1}, {"c": None}]
+    schema, rows = pa.schema([("c", kind)]), [{"c": value}, {"c": None}]
     expected = lance.write_dataset(rows, f"{uri}.pylance", schema=schema).to_table()
     assert pennon.write_dataset(rows, uri, schema=schema).to_table().equals(expected)
     given = {"c": iter([value, None])}
     assert pennon.write_dataset(given, uri, schema=schema, mode="overwrite").to_table().equals(expected)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_names_that_the_schema_lacks(uri: str, *, nested: bool) -> None:
+    """pylance leaves out their values."""
+    schema, row = pa.schema([("key", pa.int64()), ("text", pa.string())]), {"key": 1, "Text": "x"}
+    data: list[Any] = [[{"key": 0}, row], {"key": [1], "Text": ["x"]}, pd.DataFrame([row])]
+    said = "a column Text, and the schema has key, text. Did you mean text"
+    if nested:
+        schema = pa.schema([("c", pa.struct(schema)), ("l", pa.list_(pa.struct(schema)))])
+        data, said = (
+            [[{"l": [row]}], [{"c": row}], {"c": [None], "l": [[row]]}],
+            "found a member Text, expected key",
+        )
+    for wrong in data:
+        with pytest.raises(pennon.InvalidInputError, match=said):
+            pennon.write_dataset(wrong, uri, schema=schema)
+    if not nested:
+        assert pennon.write_dataset([{"key": 1}], uri, schema=schema).to_table().to_pylist() == [
+            {"key": 1, "text": None}
+        ]
+        for incomplete in ({"key": [1]}, pd.DataFrame({"key": [1]})):
+            with pytest.raises(pennon.InvalidInputError, match="text"):
+                pennon.write_dataset(incomplete, uri, schema=schema, mode="overwrite")
 
 
 def test_mixed_values(uri: str) -> None:
@@ -101,6 +124,12 @@ def test_mixed_values(uri: str) -> None:
         (pa.float32(), np.array([1e300])),
         (pa.float32(), pa.array([1e300])),
         (pa.int64(), pd.Series([1.5, None], dtype=object)),
+        (pa.bool_(), np.array([2, 0.5])),
+        (pa.bool_(), pa.array([2, 0.5])),
+        (pa.decimal128(3, 1), pa.array([0.15])),
+        (pa.date32(), pa.array([datetime(2020, 1, 1, 23)])),
+        (pa.time64("us"), pa.array([datetime(2020, 1, 1, 23)])),
+        (pa.list_(pa.float32()), pa.array([[1e300]])),
         (pa.list_(pa.int32()), pd.Series([[1.5]])),
         (pa.list_(pa.float32()), pd.Series([np.array([1e300])])),
     ],
@@ -108,10 +137,24 @@ def test_mixed_values(uri: str) -> None:
 def test_frames_and_arrays(uri: str, kind: pa.DataType, values: Any) -> None:
     schema = pa.schema([("c", kind)])
     frame = pd.DataFrame({"c": values if isinstance(values, pd.Series) else list(np.asarray(values))})
-    for data in ({"c": values}, frame):
+    batches = iter([pa.record_batch({"c": values if isinstance(values, pa.Array) else pa.array(values)})])
+    for data in ({"c": values}, frame, batches):
         with pytest.raises(pennon.InvalidInputError, match=r"column c.*: its type .* would change the value"):
             pennon.write_dataset(data, uri, schema=schema)
     assert pennon.write_dataset(frame[:0], uri, schema=schema).count_rows() == 0
+
+
+def test_arrays_of_other_kinds(uri: str) -> None:
+    """Naive times of Python are in UTC, as in pylance; arrays have a type, which says nothing of a zone."""
+    schema = pa.schema([("c", pa.timestamp("us", "Europe/Berlin"))])
+    naive = np.array(["2020-01-01T12:00"], "datetime64[us]")
+    batch = pa.record_batch({"c": pa.array(naive)})
+    for data in ({"c": naive}, {"c": batch["c"]}, pd.DataFrame({"c": naive}), iter([batch])):
+        with pytest.raises(pennon.InvalidInputError, match=r"column c: its type is timestamp.*; cast them first"):
+            pennon.write_dataset(data, uri, schema=schema)
+    members = pa.record_batch({"c": pa.array([{"x": 1, "z": 2}])})
+    with pytest.raises(pennon.InvalidInputError, match="column c: found a member z, expected x"):
+        pennon.write_dataset(iter([members]), uri, schema=pa.schema([("c", pa.struct([("x", pa.int64())]))]))
 
 
 def test_models(uri: str) -> None:

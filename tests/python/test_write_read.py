@@ -58,11 +58,18 @@ def test_an_empty_batch_that_is_cast(uri: str) -> None:
         pennon.write_dataset(iter(batches), uri, pa.schema([("j", pa.int64())]), mode="overwrite")
 
 
-def test_iterables_need_a_schema(uri: str) -> None:
-    with pytest.raises(ValueError, match="Must provide schema"):
-        pennon.write_dataset(iter(numbers(3).to_batches()), uri)
-    pennon.write_dataset(iter(numbers(3).to_batches()), uri, schema=SCHEMA)
-    assert pennon.dataset(uri).count_rows() == 3
+def test_iterables_have_the_schema_of_their_first_batch(uri: str) -> None:
+    batches = numbers(3).to_batches(max_chunksize=1)
+    for data in (batches, iter(batches), [numbers(2), numbers(1, 2)]):
+        written = pennon.write_dataset(data, uri, mode="overwrite")
+        assert written.to_table().equals(numbers(3))
+    with pytest.raises(pennon.InvalidInputError, match="Must provide schema"):
+        pennon.write_dataset(iter([]), uri, mode="overwrite")
+    with pytest.raises(pennon.SchemaMismatchError, match="does not fit the schema"):
+        pennon.write_dataset(iter([*batches, pa.record_batch({"other": [1]})]), uri, mode="overwrite")
+    with pytest.raises(pennon.InvalidTypeError, match="got <class 'dict'> in an iterable: give rows as a list"):
+        pennon.write_dataset(iter([{"a": 1}]), uri)
+    assert pennon.dataset(uri).version == 3
 
 
 def test_unknown_input(uri: str) -> None:

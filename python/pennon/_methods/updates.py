@@ -12,6 +12,7 @@ from pennon import _native, _readers
 from pennon._exact_casts import check_casts
 from pennon._methods.base import TableMethods
 from pennon._options import checked_duration, checked_number, strings
+from pennon._python_values import check_index
 from pennon._table import rows, scans
 from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidTypeError
@@ -202,7 +203,9 @@ class UpdateMethods(TableMethods):
             New values of some columns, a row for each id, in any form that
             [write_dataset][pennon.write_dataset] takes. They are cast to the types of the table, unless that would
             change a value: of numbers only floats are rounded, to the nearest of a column of floats. Texts are
-            cast to integers, but not to floats, decimals, bools, dates and times.
+            cast to integers, but not to floats, decimals, bools, dates and times. Dates and times are not cast to
+            other numbers, times without a time zone not to those with one, and lists not to single values, nor the
+            reverse.
         conflict_retries, retry_timeout, mode
             As in [update][pennon.LanceDataset.update].
 
@@ -225,8 +228,9 @@ class UpdateMethods(TableMethods):
         >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
         {'a': [1, 2, 3], 'b': ['X', 'y', 'Z'], '_rowid': [0, 1, 2]}
         """
-        table = rows.with_ids(row_ids, data)
-        check_casts(table, self._native.schema)
+        table, schema = rows.with_ids(row_ids, data), self._native.schema
+        check_index(table.column_names, schema)
+        check_casts(table, schema)
         request = rows.update_request(conflict_retries, retry_timeout, None, mode)
         updated, self._native = _native.update_rows(self._native, table.to_reader(), request)
         return {"num_rows_updated": updated}

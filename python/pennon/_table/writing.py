@@ -6,7 +6,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pennon import _native, _readers
-from pennon._input import to_input
+from pennon._input import has_no_types, to_input
 from pennon._options import checked_number, file_version, ignored, location, refuse, strings, unless
 from pennon._table.handles import handle_of
 from pennon._table.observed import announce, observed
@@ -114,13 +114,27 @@ def existing(address: str, options: _native.WriteOptions) -> _native.Dataset | N
                 "durability": options["durability"] or "full",
                 "cache_bytes": None,
                 "session": options["session"],
-                "commit_lock": None,
-                "commit_timeout": None,
-                "max_retries": None,
+                "commit_lock": options["commit_lock"],
+                "commit_timeout": options["commit_timeout"],
+                "max_retries": options["max_retries"],
             },
         )
     except NotFoundError:
         return None
+
+
+def appended_to(
+    data: ReaderLike, schema: pa.Schema | None, address: str, options: _native.WriteOptions
+) -> _native.Dataset | None:
+    """The table that a write appends data to which has no types of its own: they are those of the table."""
+    if options["mode"] != "append" or schema is not None or not has_no_types(data):
+        return None
+    return existing(address, options)
+
+
+def types_of(table: _native.Dataset | None, options: _native.WriteOptions) -> pa.Schema | None:
+    """The schema whose types data gets that has none of its own."""
+    return table.schema if table is not None and options["mode"] == "append" else None
 
 
 def write_fragments(
@@ -244,7 +258,10 @@ def uncommitted(
     """The transaction of files that no version refers to yet."""
     request, table = native_options(**options), handle_of(dataset_uri)
     rows_per_file = request["max_rows_per_file"]
-    with observed(to_input(data, schema), progress, rows_per_file, fragment_id, is_announced=True) as reader:
+    if table is None:
+        table = appended_to(data, schema, location(dataset_uri, "dataset_uri"), request)  # type: ignore[arg-type]
+    rows = to_input(data, schema, types_of(table, request))
+    with observed(rows, progress, rows_per_file, fragment_id, is_announced=True) as reader:
         if table is not None:
             parts = table.insert_uncommitted(reader, request)
         else:

@@ -388,7 +388,7 @@ class Task(PlannedWork[_native.JobTask]):
         request = self._connection.request(mode="overwrite" if table is None else "append", **file_options)
         native = None if table is None else table._native
         all_rows = is_source and self.kind == "merge"
-        given = to_input(rows)
+        given = to_input(rows, table_schema=native.schema if native is not None and self.kind == "append" else None)
         if self.kind == "merge":
             given = with_ids(given)
         elif native is not None and self.kind in ("change_rows", "update_columns"):
