@@ -1,4 +1,4 @@
-//! JSON columns are text, as they are to callers, but for functions over JSON and tests for null.
+//! JSON columns are text, as they are to callers, except in functions over JSON and tests for null.
 //!
 //! In a table a document has a binary form, whose bytes are no text: compared or stored as one they would be something
 //! else than a scan gives.
