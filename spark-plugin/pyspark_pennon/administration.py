@@ -81,7 +81,7 @@ class AdministrationMethods(TableHandle):
         >>> before, table.version
         (1, 2)
         """
-        return int(self._open().version)
+        return int(self._target.open().version)
 
     def count(self) -> int:
         """Number of rows of the newest version, from its manifest: no Spark job, no data file.
@@ -93,7 +93,7 @@ class AdministrationMethods(TableHandle):
         >>> LanceTable.forPath(spark, f"{folder}/flights.lance").count()
         336776
         """
-        return int(self._open().count_rows())
+        return int(self._target.open().count_rows())
 
     def detail(self) -> DataFrame:
         """One row about the newest version.
@@ -115,7 +115,7 @@ class AdministrationMethods(TableHandle):
         """
         import pennon
 
-        table = self._open()
+        table = self._target.open()
         totals = table.get_version()["metadata"]
         created: datetime | None = None
         try:
@@ -172,7 +172,7 @@ class AdministrationMethods(TableHandle):
         """
         if limit is not None and limit < 1:
             raise invalid(f"The limit of the history is {limit}: expected at least 1")
-        return self._frame(_history(self._open(), limit), _HISTORY)
+        return self._frame(_history(self._target.open(), limit), _HISTORY)
 
     def restoreToVersion(self, version: int | str) -> DataFrame:  # noqa: N802 - as Delta spells it
         """Make an older version, by number or tag, the newest again: one commit, no file is copied.
@@ -201,7 +201,7 @@ class AdministrationMethods(TableHandle):
         >>> table.version, table.count()
         (3, 3)
         """
-        return self._restore(self._open(required_version(version)))
+        return self._restore(self._target.open(required_version(version)))
 
     def restoreToTimestamp(self, timestamp: str | datetime) -> DataFrame:  # noqa: N802
         """Make the version of a time, the newest made at or before it, the newest again; see `restoreToVersion`.
@@ -233,12 +233,12 @@ class AdministrationMethods(TableHandle):
         >>> table.count()
         3
         """
-        return self._restore(self._open(asof=timestamp))
+        return self._restore(self._target.open(asof=timestamp))
 
     def _restore(self, older: Any) -> DataFrame:
         import pennon
 
-        newest = self._open()
+        newest = self._target.open()
         if older.uri != newest.uri:
             raise invalid(f"The version is one of {older.uri}: versions of {newest.uri} can be restored")
         before = _data_files(newest)
@@ -266,7 +266,7 @@ class AdministrationMethods(TableHandle):
     def _configure(self, updates: dict[str, str | None]) -> dict[str, str]:
         import pennon
 
-        table = self._open()
+        table = self._target.open()
         operation = pennon.LanceOperation
         change = operation.UpdateConfig(config_updates=operation.UpdateMap(updates))
         return dict(self._commit(table, int(table.version), change).config())
@@ -320,7 +320,7 @@ class AdministrationMethods(TableHandle):
         hours = RETENTION_HOURS if retentionHours is None else retentionHours
         if hours < 0:
             raise invalid(f"The retention is {hours} hours: expected 0 or more")
-        table = self._open()
+        table = self._target.open()
         replaced = replaced_before(version_times(table), datetime.now(timezone.utc) - timedelta(hours=hours))
         chosen = {"versions": replaced, "error_if_tagged_old_versions": False}
         if dryRun:
@@ -375,21 +375,21 @@ class AdministrationMethods(TableHandle):
         """
         if all_versions and not data:
             raise invalid("all_versions was given without data: without data all versions are looked at")
-        table = self._open()
+        table = self._target.open()
         if data and not all_versions:
             from pennon import jobs
 
-            plan = jobs.plan_verify(table, storage_options=stored(self._storage_options))
-            shipped = ShippedPlan.of(plan, self._storage_options)
+            plan = jobs.plan_verify(table, storage_options=stored(self._target.storage_options))
+            shipped = ShippedPlan.of(plan, self._target.storage_options)
             numbers = list(range(len(shipped)))
             results = run_tasks(
-                self._spark, numbers, f"verify {self._uri}", call=lambda number: shipped.task(number).run()
+                self._target.spark, numbers, f"verify {self.uri}", call=lambda number: shipped.task(number).run()
             )
             report = plan.commit(results).verification
         else:
             report = table.verify(data=data)
         if report is None:
-            raise internal(f"The verification of {self._uri} gave no report")
+            raise internal(f"The verification of {self.uri} gave no report")
         rows: list[tuple[Any, ...]] = [
             ("error", fault.kind, fault.version, fault.fragment, fault.path, fault.message, None, None)
             for fault in report.findings
@@ -409,7 +409,7 @@ class AdministrationMethods(TableHandle):
         >>> builder.property("owner", "flights").execute().properties()
         {'owner': 'flights'}
         """
-        return dict(self._open().config())
+        return dict(self._target.open().config())
 
     def setProperties(self, values: Mapping[str, str]) -> dict[str, str]:  # noqa: N802
         """Set properties, in one commit.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DataType, StructField, StructType
 
-from pyspark_pennon.errors import invalid
+from pyspark_pennon import tables
+from pyspark_pennon.errors import exists, invalid, missing
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.options.source import session_storage_options
+from pyspark_pennon.options.source import ReadOptions, session_storage_options
 from pyspark_pennon.spark_api import parsed_type
 from pyspark_pennon.tasks.retries import answered, committed
 from pyspark_pennon.types.schema import parsed_schema
@@ -23,6 +25,20 @@ if TYPE_CHECKING:
 
 COMMENT = "comment"
 """The key of a column's comment, in the metadata of its field."""
+
+
+class Verb(Enum):
+    """What becomes of a table that there is, and of one that there is not."""
+
+    CREATE = "create"
+    CREATE_IF_NOT_EXISTS = "createIfNotExists"
+    REPLACE = "replace"
+    CREATE_OR_REPLACE = "createOrReplace"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a table that there is gets the new columns."""
+        return self in (Verb.REPLACE, Verb.CREATE_OR_REPLACE)
 
 
 class TableBuilder:
@@ -50,15 +66,12 @@ class TableBuilder:
         spark: SparkSession,
         handle: type[LanceTable],
         storage_options: Mapping[str, str] | None,
-        *,
-        creates: bool,
-        replaces: bool,
-        must_create: bool,
+        verb: Verb,
     ) -> None:
         self._spark = spark
         self._handle = handle
         self._storage_options = session_storage_options(spark, storage_options)
-        self._creates, self._replaces, self._must_create = creates, replaces, must_create
+        self._verb = verb
         self._uri: str | None = None
         self._fields: list[StructField] = []
         self._properties: dict[str, str] = {}
@@ -205,20 +218,14 @@ class TableBuilder:
             ...
         pennon.errors.InvalidInputError: The table has no columns: add them by addColumn() or addColumns()
         """
-        import pennon
-
         if self._uri is None:
             raise invalid("The table has no location: give its URI to location()")
-        options = stored(self._storage_options)
-        table: Any = None
-        try:
-            table = pennon.dataset(self._uri, storage_options=options)
-        except pennon.NotFoundError:
-            if not self._creates:
-                raise
-        if table is not None and self._must_create:
-            raise pennon.AlreadyExistsError(f"Dataset already exists: {self._uri}", path=self._uri)
-        if table is None or self._replaces:
+        table: Any = tables.find_table(self._uri, self._storage_options)
+        if table is None and self._verb is Verb.REPLACE:
+            raise missing(f"There is no table to replace: {self._uri}", self._uri)
+        if table is not None and self._verb is Verb.CREATE:
+            raise exists(f"Dataset already exists: {self._uri}", self._uri)
+        if table is None or self._verb.replaces:
             self._make(self._uri, table)
         return self._handle(self._spark, self._uri, self._storage_options)
 
@@ -232,23 +239,22 @@ class TableBuilder:
         for at, name in enumerate(columns.names):
             refuse_other_case(columns.names[:at], name)
         schema = _with_comments(new_table_schema(columns), self._fields)
-        options = stored(self._storage_options)
         plan = jobs.plan_overwrite(
             uri,
             schema,
             mode="create" if table is None else "overwrite",
             compatible_with=self._reader,
             config=self._properties,
-            storage_options=options,
+            storage_options=stored(self._storage_options),
         )
         try:
             made = committed(plan, []).dataset
         except pennon.AlreadyExistsError:
             # Another writer made the table in the meantime.
-            if self._must_create:
+            if self._verb is Verb.CREATE:
                 raise
-            if self._replaces:
-                self._make(uri, pennon.dataset(uri, storage_options=options))
+            if self._verb.replaces:
+                self._make(uri, tables.open_table(ReadOptions(uri, self._storage_options)))
             return
         if table is None:
             return

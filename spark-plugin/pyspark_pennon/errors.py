@@ -1,4 +1,4 @@
-"""Errors of this package are those of `pennon`, which is imported where one is raised: see `wheel`.
+"""Errors of this package are those of `pennon`, which is imported where one is raised: see `tables`.
 
 Spark passes what a process in Python raised as the text of its traceback. So [noted][] adds a line below the
 message, from which the driver makes the same error again:

@@ -10,15 +10,15 @@ version.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark_pennon import tables
 from pyspark_pennon.catalyst.filters import conjunction
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.local_frames import local_frame
-from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.spark_api import as_column, parallelism
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
@@ -28,7 +28,10 @@ from pyspark_pennon.types.schema import FRAGMENT_BITS, ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
+
+    from pyspark_pennon.options.source import ReadOptions
+    from pyspark_pennon.target import Target
 
 _METRICS = (
     "path string, metrics struct<numFilesAdded:long,numFilesRemoved:long,numFragmentsAdded:long,"
@@ -40,15 +43,11 @@ _METRICS = (
 class _Rewrite:
     """A task on an executor: the fragments of one group are written to new files."""
 
-    uri: str
-    storage_options: Mapping[str, str] = field(repr=False)
+    read: ReadOptions
     task: Any
 
     def run(self) -> Any:
-        import pennon
-
-        table = pennon.dataset(self.uri, self.task.read_version, storage_options=stored(self.storage_options))
-        return self.task.execute(table)
+        return self.task.execute(tables.open_table(self.read))
 
 
 @dataclass
@@ -79,10 +78,8 @@ class OptimizeBuilder:
     (2, 1)
     """
 
-    def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self._spark = spark
-        self._uri = uri
-        self._storage_options = storage_options or {}
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self._conditions: list[Column] = []
         self._predicates: list[str] = []
 
@@ -165,9 +162,10 @@ class OptimizeBuilder:
         Row(numFilesAdded=2, numFilesRemoved=4, numFragmentsAdded=2, numFragmentsRemoved=4, ...)
         """
         totals = _Totals()
-        what = f"the compaction of {self._uri}"
-        with verb_errors(self._uri):
+        what = f"the compaction of {self._target.uri}"
+        with verb_errors(self._target.uri):
             retried(lambda: self._attempt(totals, options, progress), what, is_repeatable=True)
+        target = self._target
         metrics = (
             totals.files_added,
             totals.files_removed,
@@ -176,14 +174,14 @@ class OptimizeBuilder:
             totals.commits,
             totals.conflicts,
         )
-        return local_frame(self._spark, [(self._uri, metrics, int(self._open().version))], _METRICS)
+        return local_frame(target.spark, [(target.uri, metrics, int(target.open().version))], _METRICS)
 
     def _attempt(self, totals: _Totals, options: dict[str, Any], progress: bool | None) -> None:
         """One plan on the newest version; raises a conflict that left some of it undone."""
         import pennon
         from pennon.optimize import Compaction
 
-        table = self._open()
+        table = self._target.open()
         chosen = dict(options)
         if self._conditions or self._predicates:
             kept = self._matching(table, progress)
@@ -195,8 +193,8 @@ class OptimizeBuilder:
         plan = Compaction.plan(table, chosen)  # type: ignore[arg-type]
         conflict: Exception | None = None
         for group in self._groups(plan.tasks):
-            tasks = [_Rewrite(self._uri, self._storage_options, task) for task in group]
-            results = run_tasks(self._spark, tasks, f"compact {self._uri}", progress=progress)
+            tasks = [_Rewrite(self._target.options(version=task.read_version), task) for task in group]
+            results = run_tasks(self._target.spark, tasks, f"compact {self._target.uri}", progress=progress)
             conflict = self._commit(results, chosen, totals) or conflict
         if conflict is not None:
             raise conflict
@@ -208,7 +206,7 @@ class OptimizeBuilder:
 
         try:
             with committing(results):
-                totals.add(Compaction.commit(self._open(), results, options))  # type: ignore[arg-type]
+                totals.add(Compaction.commit(self._target.open(), results, options))  # type: ignore[arg-type]
         except pennon.CommitUnknownError as unknown:
             # Planned again, on the newest version: what was committed is no longer there to be compacted.
             return unknown
@@ -223,29 +221,24 @@ class OptimizeBuilder:
         return None
 
     def _groups(self, tasks: list[Any]) -> Iterator[list[Any]]:
-        size = 2 * parallelism(self._spark)
+        size = 2 * parallelism(self._target.spark)
         for start in range(0, len(tasks), size):
             yield tasks[start : start + size]
 
     def _matching(self, table: Any, progress: bool | None) -> set[int]:
         """Fragments with a row for which the conditions are true, found by tasks."""
         rows = read(
-            self._spark,
-            self._uri,
+            self._target.spark,
+            self._target.uri,
             columns=[],
             where=reduce(operator.and_, self._conditions) if self._conditions else None,
             filter_sql=conjunction(self._predicates),
             version=int(table.version),
             with_row_address=True,
-            storage_options=self._storage_options,
+            storage_options=self._target.storage_options,
         )
-        found = run_partitions(rows, _fragments, f"fragments to compact of {self._uri}", progress=progress)
+        found = run_partitions(rows, _fragments, f"fragments to compact of {self._target.uri}", progress=progress)
         return {fragment for fragments in found for fragment in fragments}
-
-    def _open(self) -> Any:
-        import pennon
-
-        return pennon.dataset(self._uri, storage_options=stored(self._storage_options))
 
 
 def _fragments(_number: int, batches: Iterator[pa.RecordBatch]) -> list[int]:

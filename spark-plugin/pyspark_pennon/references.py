@@ -37,7 +37,7 @@ class ReferenceMethods(TableHandle):
         >>> table.tags().select("tag", "version", "branch").collect()
         [Row(tag='audited', version=1, branch=None)]
         """
-        found = self._open().tags.list_ordered("asc")
+        found = self._target.open().tags.list_ordered("asc")
         rows = [(name, tag["version"], tag["branch"], tag["created_at"]) for name, tag in found]
         return self._frame(rows, _TAGS)
 
@@ -61,7 +61,7 @@ class ReferenceMethods(TableHandle):
         >>> table.toDF(tag="gold").count(), table.count()
         (3, 2)
         """
-        self._open().tags.create(name, checked_version(version))
+        self._target.open().tags.create(name, checked_version(version))
 
     def updateTag(self, name: str, version: int | str | None = None) -> None:  # noqa: N802
         """Point a tag at another version, by number or tag, by default the newest.
@@ -82,7 +82,7 @@ class ReferenceMethods(TableHandle):
         >>> table.toDF(tag="gold").count()
         2
         """
-        self._open().tags.update(name, checked_version(version))
+        self._target.open().tags.update(name, checked_version(version))
 
     def deleteTag(self, name: str) -> None:  # noqa: N802
         """Remove a tag; a vacuum may then remove its version.
@@ -102,7 +102,7 @@ class ReferenceMethods(TableHandle):
         >>> table.tags().count()
         0
         """
-        self._open().tags.delete(name)
+        self._target.open().tags.delete(name)
 
     def branches(self) -> DataFrame:
         """The branches, without the main one.
@@ -123,7 +123,7 @@ class ReferenceMethods(TableHandle):
         >>> branch.branch, branch.parentBranch, branch.parentVersion, branch.location == dev.uri
         ('dev', None, 1, True)
         """
-        table = self._open()
+        table = self._target.open()
         rows = []
         for name, branch in table.branches.list_ordered("asc"):
             made = datetime.fromtimestamp(branch["create_at"], timezone.utc)
@@ -156,8 +156,8 @@ class ReferenceMethods(TableHandle):
         >>> dev.count(), table.count()
         (5, 3)
         """
-        made = self._open().create_branch(name, checked_version(version))
-        return type(self)(self._spark, made.uri, self._storage_options)
+        made = self._target.open().create_branch(name, checked_version(version))
+        return type(self)(self._target.spark, made.uri, self._target.storage_options)
 
     def deleteBranch(self, name: str) -> None:  # noqa: N802
         """Remove a branch with its versions and files.
@@ -179,7 +179,7 @@ class ReferenceMethods(TableHandle):
         >>> LanceTable.isLanceTable(spark, dev.uri)
         False
         """
-        self._open().branches.delete(name)
+        self._target.open().branches.delete(name)
 
     def clone(
         self,
@@ -225,7 +225,7 @@ class ReferenceMethods(TableHandle):
         (2, 3)
         """
         chosen = checked_version(version)
-        table = self._open()
+        table = self._target.open()
         make = table.shallow_clone if isShallow else table.deep_clone
         made = make(target, table.version if chosen is None else chosen)
-        return type(self)(self._spark, made.uri, self._storage_options)
+        return type(self)(self._target.spark, made.uri, self._target.storage_options)

@@ -9,36 +9,36 @@ A condition that Pennon's SQL says exactly needs no Spark to find rows that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid, repeated, suggestion
-from pyspark_pennon.local_frames import frame_without_rows
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.options.source import ReadOptions, session_storage_options
 from pyspark_pennon.reads.addressed_rows import blob_columns, block_of, with_blobs
 from pyspark_pennon.reads.frames import table_frame
 from pyspark_pennon.reads.reader import spark_batches
 from pyspark_pennon.spark_api import as_column, parallelism
+from pyspark_pennon.target import Target, check_system_names
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, published, retried
 from pyspark_pennon.tasks.workers import mapped
 from pyspark_pennon.types.assigned_values import assigned
 from pyspark_pennon.types.batches import spark_rows, table_rows
-from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, stored_name, with_stored_names
-from pyspark_pennon.types.schema import CHANGE_TYPE, ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, expected_schema, quoted
+from pyspark_pennon.types.column_names import assigned_name, is_case_sensitive, with_stored_names
+from pyspark_pennon.types.schema import CHANGE_TYPE, ROW_ADDRESS, ROW_ID, expected_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from pyspark_pennon.catalyst.conditions import Condition
+    from pyspark_pennon.options.source import ReadOptions
 
 ADDRESS = pa.field(ROW_ADDRESS, pa.int64())
 """Spark has no unsigned integers."""
@@ -51,68 +51,6 @@ LEAST_ROWS_PER_TASK = 50_000
 
 DRIVER_BYTES = 64 << 20
 """At most this much the driver reads itself to find rows: to start tasks takes Spark longer."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """The table that a verb changes."""
-
-    spark: SparkSession
-    uri: str
-    storage_options: Mapping[str, str]
-    alias: str | None = None
-
-    @classmethod
-    def of(cls, spark: SparkSession, uri: str, storage_options: Mapping[str, str], alias: str | None) -> Target:
-        """The target of a verb, with the storage options of the session."""
-        return cls(spark, uri, session_storage_options(spark, storage_options), alias)
-
-    def options(self, **given: Any) -> ReadOptions:
-        """Options of a read."""
-        return ReadOptions(uri=self.uri, storage_options=self.storage_options, **given)
-
-    def open(self) -> Any:
-        """The newest version."""
-        return wheel.open_table(self.options())
-
-    def everything(self, table: Any) -> DataFrame:
-        """All columns of a version, those of the system too, without rows: what expressions are analysed on.
-
-        Raises
-        ------
-        pennon.InvalidInputError
-            As of `check_system_names`.
-        """
-        check_system_names(self.spark, table.schema.names)
-        schema = wheel.read_schema(table, self.all_columns(table))
-        return self.named(frame_without_rows(self.spark, schema))
-
-    def all_columns(self, table: Any) -> ReadOptions:
-        """Options of a read of them."""
-        return self.options(
-            version=int(table.version), with_row_id=True, with_row_address=True, with_row_versions=True
-        )
-
-    def named(self, frame: DataFrame) -> DataFrame:
-        """The frame under the alias of the table."""
-        return frame if self.alias is None else frame.alias(self.alias)
-
-    def counted(self, report: Any) -> DataFrame:
-        """The metrics of a job that changed rows."""
-        counts = report.counts
-        return self.metrics(
-            updated=counts["num_updated_rows"],
-            deleted=counts["num_deleted_rows"],
-            inserted=counts["num_inserted_rows"],
-        )
-
-    def metrics(self, *, updated: int = 0, deleted: int = 0, inserted: int = 0) -> DataFrame:
-        """One row in the manner of Delta."""
-        # Every Spark shows rows of a text without a task.
-        return self.spark.sql(
-            f"SELECT * FROM VALUES ({updated + deleted + inserted}L, {updated}L, {deleted}L, {inserted}L) AS "
-            "metrics(num_affected_rows, num_updated_rows, num_deleted_rows, num_inserted_rows)"
-        )
 
 
 def delete_rows(target: Target, condition: Column | str | None) -> DataFrame:
@@ -135,18 +73,6 @@ def update_rows_where(
     checked = assigned_columns(table.schema, values, target)
     skipped = None if condition is None else _analysed(target, table, condition).predicate
     return _change_where(target, table, condition, checked, skipped=skipped)
-
-
-def check_system_names(spark: SparkSession, names: Sequence[str]) -> None:
-    """Refuse columns of a table that differ from one of the system by case only: Spark takes both for one name."""
-    if is_case_sensitive(spark):
-        return
-    for name in names:
-        if stored_name(list(SYSTEM_COLUMNS), name, is_sensitive=False) not in (None, name):
-            raise invalid(
-                f"The table has the column '{name}', which differs from the system column '{name.lower()}' by case "
-                "only: set spark.sql.caseSensitive, or rename it by alter_columns of pennon"
-            )
 
 
 def assigned_columns(
@@ -201,7 +127,7 @@ def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = 
 def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
     from pyspark_pennon.catalyst.conditions import analysed
 
-    columns = wheel.read_schema(table, target.all_columns(table))
+    columns = tables.read_schema(table, target.all_columns(table))
     return analysed(target.spark, table, columns, condition, target.alias)
 
 
@@ -250,13 +176,13 @@ def _delete_found(task: Any) -> Any:
 def _searching_tasks(target: Target, table: Any, condition: Condition) -> int:
     """Into how many tasks of Spark a search for rows is divided; 0 if it is for the driver."""
     columns = sorted(condition.references or table.schema.names)
-    width = wheel.row_width(table, columns)
+    width = tables.row_width(table, columns)
     if width is not None and width * table.count_rows() <= DRIVER_BYTES:
         return 0
     options = target.options(filter_sql=condition.predicate)
 
     def tasks(options: ReadOptions) -> int:
-        return int(wheel.plan_read(table, options, columns, parallelism(target.spark)).num_tasks)
+        return int(tables.plan_read(table, options, columns, parallelism(target.spark)).num_tasks)
 
     return tasks(options) if tasks(replace(options, bytes_per_task=DRIVER_BYTES)) > 1 else 0
 
@@ -290,19 +216,19 @@ def _change_where(
     schema = changes_schema(table.schema, list(values))
     if has_subquery(wanted):
         return retried(lambda: _change_shuffled(target, condition, values, shown), f"{verb} {target.uri}")
-    read_plan = wheel.plan_read(
+    read_plan = tables.plan_read(
         table,
         target.options(),
         names or [ROW_ID],
         parallelism(target.spark),
-        least_bytes=wheel.LEAST_FILE_BYTES if values else None,
+        least_bytes=tables.LEAST_FILE_BYTES if values else None,
     )
     plan = jobs.plan_change_rows(
         table,
         schema,
         columns=names,
         filter=skipped,
-        batch_size_bytes=wheel.BATCH_BYTES,
+        batch_size_bytes=tables.BATCH_BYTES,
         blob_handling="all_binary",
         predicate=shown,
         tasks=max(1, read_plan.num_tasks),
@@ -405,16 +331,16 @@ def take_rows(target: Target, ids: DataFrame, columns: tuple[str, ...] | None) -
         raise invalid(f"The ids have the columns {', '.join(ids.columns)}; expected _rowid alone")
     _check_ids(ids)
     options = target.options(version=int(table.version), columns=columns)
-    options = wheel.with_stored_columns(table, options, target.spark)
-    names = [*wheel.read_columns(table, options), ROW_ID]
+    options = tables.with_stored_columns(table, options, target.spark)
+    names = [*tables.read_columns(table, options), ROW_ID]
     full = target.options(version=int(table.version), columns=tuple(names))
-    schema = wheel.read_schema(table, full)
+    schema = tables.read_schema(table, full)
     expected = expected_schema(schema)
     blobs = blob_columns(table, names)
     plain = [*(name for name in names if name not in blobs), *([ROW_ADDRESS] if blobs else [])]
 
     def taken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened = wheel.open_table(full)
+        opened = tables.open_table(full)
         for batch in batches:
             if batch.num_rows:
                 rows = with_blobs(opened, opened.take_rows(batch.column(0), columns=plain), blobs)
@@ -497,7 +423,7 @@ def _addressed(target: Target, version: int, data: DataFrame, names: list[str], 
     options = target.options(version=version)
 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opened = wheel.open_table(options)
+        opened = tables.open_table(options)
         for batch in batches:
             if batch.num_rows:
                 found = opened.take_rows(batch.column(0), columns=[ROW_ADDRESS], missing="error")

@@ -167,7 +167,7 @@ class DefaultSource(DataSource):
         _check_streams()
         from pyspark_pennon.streams.sink import StreamWriter
 
-        return StreamWriter.plan(self.options, schema, overwrite=overwrite)
+        return StreamWriter.of(self.options, schema, overwrite=overwrite)
 
 
 def _check_streams() -> None:

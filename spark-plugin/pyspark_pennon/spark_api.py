@@ -3,17 +3,14 @@
 | name | of PySpark from |
 |---|---|
 | the Python data source (`spark.read.format`), frames as Arrow tables, types from text, `try_cast` | 4.0 |
-| filters that Spark offers to it, the type of times | 4.1 |
+| the type of times | 4.1 |
 | limits of its streams | 4.3 |
-
-A stand-in of a filter is only made and read by this package.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -121,21 +118,7 @@ if TYPE_CHECKING:
         DataSourceArrowWriter,
         DataSourceReader,
         DataSourceStreamArrowWriter,
-        EqualNullSafe,
-        EqualTo,
-        Filter,
-        GreaterThan,
-        GreaterThanOrEqual,
-        In,
         InputPartition,
-        IsNotNull,
-        IsNull,
-        LessThan,
-        LessThanOrEqual,
-        Not,
-        StringContains,
-        StringEndsWith,
-        StringStartsWith,
         WriterCommitMessage,
     )
 else:
@@ -167,53 +150,6 @@ else:
         class DataSourceStreamArrowWriter:
             """Writes batches of a stream."""
 
-    try:
-        from pyspark.sql.datasource import (
-            EqualNullSafe,
-            EqualTo,
-            Filter,
-            GreaterThan,
-            GreaterThanOrEqual,
-            In,
-            IsNotNull,
-            IsNull,
-            LessThan,
-            LessThanOrEqual,
-            Not,
-            StringContains,
-            StringEndsWith,
-            StringStartsWith,
-        )
-    except ImportError:
-
-        class Filter:
-            """What is asked of a row."""
-
-        @dataclass(frozen=True)
-        class _OfColumn(Filter):
-            attribute: tuple[str, ...]
-
-        @dataclass(frozen=True)
-        class _Compared(_OfColumn):
-            value: Any
-
-        @dataclass(frozen=True)
-        class Not(Filter):
-            """That another filter is false."""
-
-            child: Filter
-
-        IsNull, IsNotNull = (type(name, (_OfColumn,), {}) for name in ("IsNull", "IsNotNull"))
-        EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, In = (
-            type(name, (_Compared,), {})
-            for name in (
-                *("EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"),
-                *("LessThan", "LessThanOrEqual", "In"),
-            )
-        )
-        StringContains, StringEndsWith, StringStartsWith = (
-            type(name, (_Compared,), {}) for name in ("StringContains", "StringEndsWith", "StringStartsWith")
-        )
 
 __all__ = [
     "HAS_DATA_SOURCES",
@@ -221,21 +157,7 @@ __all__ = [
     "DataSourceArrowWriter",
     "DataSourceReader",
     "DataSourceStreamArrowWriter",
-    "EqualNullSafe",
-    "EqualTo",
-    "Filter",
-    "GreaterThan",
-    "GreaterThanOrEqual",
-    "In",
     "InputPartition",
-    "IsNotNull",
-    "IsNull",
-    "LessThan",
-    "LessThanOrEqual",
-    "Not",
-    "StringContains",
-    "StringEndsWith",
-    "StringStartsWith",
     "TimeType",
     "WriterCommitMessage",
     "as_column",

@@ -8,12 +8,14 @@ commit is refused, and what changed is looked at again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.administration import AdministrationMethods
-from pyspark_pennon.builders import TableBuilder
+from pyspark_pennon.builders import TableBuilder, Verb
 from pyspark_pennon.columns.methods import ColumnMethods
 from pyspark_pennon.feed.frames import read_changes
 from pyspark_pennon.indices.methods import IndexMethods
@@ -85,7 +87,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         pennon.errors.NotFoundError: ...trains.lance...
         """
         table = cls(spark, uri, storage_options)
-        table._open()
+        table._target.open()
         return table
 
     @staticmethod
@@ -110,7 +112,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> LanceTable.isLanceTable(spark, f"{folder}/trains.lance")
         False
         """
-        return wheel.find_table(uri, session_storage_options(spark, storage_options)) is not None
+        return tables.find_table(uri, session_storage_options(spark, storage_options)) is not None
 
     @classmethod
     def create(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
@@ -129,7 +131,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
             ...
         pennon.errors.AlreadyExistsError: ...
         """
-        return TableBuilder(spark, cls, storage_options, creates=True, replaces=False, must_create=True)
+        return TableBuilder(spark, cls, storage_options, Verb.CREATE)
 
     @classmethod
     def createIfNotExists(  # noqa: N802
@@ -146,7 +148,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.version, table.count()
         (1, 3)
         """
-        return TableBuilder(spark, cls, storage_options, creates=True, replaces=False, must_create=False)
+        return TableBuilder(spark, cls, storage_options, Verb.CREATE_IF_NOT_EXISTS)
 
     @classmethod
     def replace(cls, spark: SparkSession, storage_options: Mapping[str, str] | None = None) -> TableBuilder:
@@ -164,7 +166,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.toDF(version=1).count()
         3
         """
-        return TableBuilder(spark, cls, storage_options, creates=False, replaces=True, must_create=False)
+        return TableBuilder(spark, cls, storage_options, Verb.REPLACE)
 
     @classmethod
     def createOrReplace(  # noqa: N802
@@ -181,7 +183,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> builder.execute().version
         2
         """
-        return TableBuilder(spark, cls, storage_options, creates=True, replaces=True, must_create=False)
+        return TableBuilder(spark, cls, storage_options, Verb.CREATE_OR_REPLACE)
 
     def alias(self, name: str) -> LanceTable:
         """The same table under a name that conditions can use, and that its frame has.
@@ -197,8 +199,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> merge.whenNotMatchedInsertAll().execute().first().num_inserted_rows
         2
         """
-        named = type(self)(self._spark, self._uri, self._storage_options)
-        named._alias = name
+        named = copy(self)
+        named._target = replace(self._target, alias=name)
         return named
 
     def toDF(  # noqa: N802 - as Delta spells it
@@ -239,15 +241,15 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         2
         """
         frame = read(
-            self._spark,
-            self._uri,
+            self._target.spark,
+            self.uri,
             version=version,
             tag=tag,
             columns=columns,
-            storage_options=self._storage_options,
+            storage_options=self._target.storage_options,
             **options,
         )
-        return frame if self._alias is None else frame.alias(self._alias)
+        return self._target.named(frame)
 
     def changes(
         self,
@@ -279,8 +281,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         +---+------------+---------------+
         """
         return read_changes(
-            self._spark,
-            self._uri,
+            self._target.spark,
+            self.uri,
             starting_version=startingVersion,
             ending_version=endingVersion,
             starting_timestamp=startingTimestamp,
@@ -288,7 +290,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
             columns=columns,
             net=net,
             drop_unchanged=dropUnchanged,
-            storage_options=self._storage_options,
+            storage_options=self._target.storage_options,
         )
 
     def optimize(self) -> OptimizeBuilder:
@@ -305,7 +307,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> metrics.numFragmentsRemoved, metrics.numFragmentsAdded
         (4, 1)
         """
-        return OptimizeBuilder(self._spark, self._uri, self._storage_options)
+        return OptimizeBuilder(self._target)
 
     def delete(self, condition: Column | str | None = None) -> DataFrame:
         """Delete the rows for which a condition is true, in one commit; all rows without one.
@@ -347,8 +349,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.delete().first()["num_deleted_rows"]
         2
         """
-        with verb_errors(self._uri):
-            return delete_rows(self._target(), condition)
+        with verb_errors(self.uri):
+            return delete_rows(self._target, condition)
 
     def update(
         self,
@@ -402,8 +404,8 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition
-        with verb_errors(self._uri):
-            return update_rows_where(self._target(), condition, set or {})  # type: ignore[arg-type]
+        with verb_errors(self.uri):
+            return update_rows_where(self._target, condition, set or {})  # type: ignore[arg-type]
 
     updateExpr = update  # noqa: N815 - Delta's name for text values
     """The same: text is an expression in any case."""
@@ -433,7 +435,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute().first().asDict()
         {'num_affected_rows': 2, 'num_updated_rows': 1, 'num_deleted_rows': 0, 'num_inserted_rows': 1}
         """
-        return MergeBuilder(self._target(), source, condition)
+        return MergeBuilder(self._target, source, condition)
 
     def takeRows(self, ids: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:  # noqa: N802
         """The rows with the ids of a frame, which has the column `_rowid`; ids that no row has are left out.
@@ -465,7 +467,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> LanceTable.forPath(spark, f"{folder}/flights.lance").takeRows(ids).collect()
         [Row(id=2, carrier='UA', _rowid=1)]
         """
-        return take_rows(self._target(), ids, given_columns(columns))
+        return take_rows(self._target, ids, given_columns(columns))
 
     def updateRows(self, data: DataFrame) -> DataFrame:  # noqa: N802
         """Give the rows with the ids of a frame new values, in one commit.
@@ -499,5 +501,5 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, carrier='AA'), Row(id=2, carrier='DL')]
         """
-        with verb_errors(self._uri):
-            return update_rows(self._target(), data)
+        with verb_errors(self.uri):
+            return update_rows(self._target, data)

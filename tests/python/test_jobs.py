@@ -44,11 +44,11 @@ def rows_of(table: pennon.LanceDataset) -> list[tuple[int, int]]:
     return sorted(zip(found["_rowid"].to_pylist(), found["id"].to_pylist(), strict=True))
 
 
-def one_by_one(plan: JobPlan) -> list[TaskResult]:
+def one_by_one(plan: JobPlan, _workers: Executor | None = None) -> list[TaskResult]:
     return [task.run() for task in plan.tasks]
 
 
-def in_json(plan: JobPlan) -> list[TaskResult]:
+def in_json(plan: JobPlan, _workers: Executor) -> list[TaskResult]:
     """As on machines that share nothing: the last task first, everything as text."""
     plan = JobPlan.from_json(plan.json())
     texts = [Task.from_json(task.json()).run().json() for task in reversed(plan.tasks)]
@@ -86,14 +86,13 @@ def test_the_versions_used_last_stay_open(table: pennon.LanceDataset, monkeypatc
     assert len(opened) == 6
 
 
-def in_threads(plan: JobPlan) -> list[TaskResult]:
+def in_threads(plan: JobPlan, _workers: Executor) -> list[TaskResult]:
     with threads() as executor:
         return list(executor.map(Task.run, plan.tasks))
 
 
-def in_processes(plan: JobPlan) -> list[TaskResult]:
-    with processes() as executor:
-        return list(executor.map(Task.run, plan.tasks))
+def in_processes(plan: JobPlan, workers: Executor) -> list[TaskResult]:
+    return list(workers.map(Task.run, plan.tasks))
 
 
 SHAPES = [one_by_one, in_json, in_threads, in_processes]
@@ -103,23 +102,26 @@ SHAPES = [one_by_one, in_json, in_threads, in_processes]
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("tasks", [1, 5])
 def test_every_shape_does_the_same(
-    table: pennon.LanceDataset, shape: Callable[[JobPlan], list[TaskResult]], tasks: int
+    table: pennon.LanceDataset,
+    workers: Executor,
+    shape: Callable[[JobPlan, Executor], list[TaskResult]],
+    tasks: int,
 ) -> None:
     before = rows_of(table)
     plan = jobs.plan_delete(table, "id % 3 = 0", tasks=tasks)
     assert (plan.kind, plan.version, plan.num_tasks) == ("delete", table.version, tasks)
-    results = shape(plan)
+    results = shape(plan, workers)
     done = plan.commit(results)
     left = [(row, id) for row, id in before if id % 3]
     assert (rows_of(done.dataset), done.rows) == (left, len(before) - len(left))
     with pytest.raises(pennon.InvalidInputError, match=f"is committed already, as version {done.dataset.version}"):
         plan.renew(results)
     # Again, with twins, as after an answer that was lost.
-    again = plan.commit([*shape(plan), *results])
+    again = plan.commit([*shape(plan, workers), *results])
     assert (again.dataset.version, again.rows) == (done.dataset.version, done.rows)
 
     plan = jobs.plan_update(done.dataset, {"id": "id * 1000"}, "id > 250", tasks=tasks)
-    done = plan.commit(shape(plan))
+    done = plan.commit(shape(plan, workers))
     expected = [(row, id * 1000 if id > 250 else id) for row, id in left]
     assert (rows_of(done.dataset), done.rows) == (expected, sum(id > 250 for _, id in left))
     assert done.dataset.validate() is None
@@ -365,6 +367,26 @@ def test_workers_scan_as_many_tasks_each(uri: str) -> None:
     assert len(read) == 4
     assert all(abs(part.num_rows - 250_000) < 2_500 for part in read)
     assert pa.concat_tables(read)["id"].combine_chunks().equals(rows["id"].combine_chunks())
+
+
+def test_one_uuid_is_committed_once(table: pennon.LanceDataset, uri: str) -> None:
+    uuid = "0f0f1b4e-9e0c-5c1b-8f0a-51b2f6f6a7d3"
+    plans = [jobs.plan_append(table).with_uuid(uuid.upper()) for _ in range(2)]
+    assert [plan.uuid for plan in plans] == [uuid, uuid]
+    before = table.count_rows()
+    reports = [plan.commit([plan.task(0).run(numbers(3, 900))]) for plan in plans]
+    assert [report.dataset.version for report in reports] == [table.version + 1] * 2
+    assert reports[1].dataset.count_rows() == before + 3
+    new = jobs.plan_overwrite(uri, SCHEMA).with_uuid(uuid)
+    made = new.commit([new.task(0).run(numbers(3))]).dataset
+    assert made.read_transaction(1).uuid == uuid
+    for text in ("", "abc", "../../data"):
+        with pytest.raises(pennon.InvalidInputError, match="expected a uuid, as text"):
+            new.with_uuid(text)
+    plan = jobs.plan_delete(table, "id = 1", tasks=2)
+    kept = plan.renew(one_by_one(plan))
+    with pytest.raises(pennon.InvalidInputError, match="results of tasks"):
+        kept.with_uuid(uuid)
 
 
 def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> None:

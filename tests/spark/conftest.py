@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pennon
@@ -15,9 +13,10 @@ from pennon.optimize import Compaction
 from pyspark.sql import SparkSession
 from pyspark_pennon import spark_api
 from support.long import ATTEMPTS
+from support.spark_session import environment, start_session
 
-# Tests end before the optimizing compiler pays off; the processes that they start inherit this.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# The processes that tests start inherit it.
+os.environ.update(environment())
 
 # Of this release the plans are known: a failure to look into one is a fault, and not a slower query.
 spark_api.raises_changes = pyspark.__version__.startswith("4.3.")
@@ -27,24 +26,9 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    found = Path(sys.prefix, ".java")  # the Java runtime that `make` found or installed
-    if "JAVA_HOME" not in os.environ and found.exists():
-        os.environ["JAVA_HOME"] = found.read_text().strip()
-    session = (
-        SparkSession.builder.master(f"local[2,{ATTEMPTS}]")  # with plain local[2] a failed task is not tried again
-        .appName("pennon-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    # With plain local[2] a failed task is not tried again.
+    session = start_session(f"local[2,{ATTEMPTS}]", {"spark.sql.warehouse.dir": warehouse})
     yield session
     session.stop()
 

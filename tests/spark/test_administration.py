@@ -167,7 +167,7 @@ def test_figures_and_history(spark: SparkSession, table: pennon.LanceDataset) ->
         handle.history(0)
     named = handle.alias("t")
     assert named.toDF(columns=["id"]).selectExpr("max(t.id)").first()[0] == 102
-    assert handle._alias is None
+    assert handle._target.alias is None
 
 
 def test_restore(spark: SparkSession, table: pennon.LanceDataset) -> None:

@@ -69,7 +69,7 @@ def by_ids_alone(table: pennon.LanceDataset) -> Any:
 
 
 def replaced(table: LanceTable) -> Any:
-    spark = table._spark
+    spark = table._target.spark
     new = spark.sql(
         "SELECT 200L id, 3 n, 'new' text, array(7L) list UNION ALL SELECT 201L, 3, NULL, NULL"
     ).coalesce(1)
@@ -108,7 +108,7 @@ def merged_rows() -> pa.Table:
 
 
 def merging(table: LanceTable, columns: Sequence[str] = ("id", "n", "text", "list")) -> MergeBuilder:
-    frame = table._spark.createDataFrame(merged_rows()).select(*columns)
+    frame = table._target.spark.createDataFrame(merged_rows()).select(*columns)
     return table.alias("t").merge(frame.repartition(3).alias("s"), "t.id = s.id")
 
 
@@ -165,7 +165,7 @@ def new_rows() -> pa.Table:
 
 def written(mode: str, partitions: int) -> Callable[[LanceTable], Any]:
     def run(table: LanceTable) -> Any:
-        frame = table._spark.createDataFrame(new_rows())
+        frame = table._target.spark.createDataFrame(new_rows())
         frame = frame.coalesce(1) if partitions == 1 else frame.repartition(partitions)
         return write(frame, table.uri, mode=mode)  # type: ignore[arg-type]
 

@@ -84,7 +84,7 @@ def compared(uri: str, seed: int) -> list[str]:
     for begin in range(0, newest.version, 3):
         for end in {newest.version, (begin + newest.version) // 2 + 1}:
             for net, unchanged in [(False, False), (True, False), (False, True)]:
-                options = FeedOptions(uri, net=net, drop_unchanged=unchanged, read_change_feed=True)
+                options = FeedOptions(uri, net_changes=net, drop_unchanged=unchanged, read_change_feed=True)
                 last = newest.checkout_version(end)
                 schema = changes.feed_schema(last, None)
                 parts = changes.plan(last, options, last.schema.names, begin, end)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyspark
 from support.long import long
+from support.spark_session import environment
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 PROGRAM = Path(__file__).parent / "cluster" / "program.py"
@@ -23,19 +24,12 @@ ENDS = 280
 """Seconds for a program: less than a test has."""
 
 
-def environment() -> dict[str, str]:
-    found = Path(sys.prefix, ".java")  # the Java runtime that `make` found or installed
-    java = {"JAVA_HOME": found.read_text().strip()} if found.exists() else {}
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return {**java, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK), **os.environ, **python}
-
-
 def run(master: str, folder: Path, *parts: str, **more: str) -> str:
     """Run parts of the program in a process, which is ended with all that it started; gives its output."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     # Workers keep the folders of applications under SPARK_HOME otherwise.
-    more = {"SPARK_WORKER_DIR": str(work), **more}
+    more = {"SPARK_HOME": str(SPARK), "SPARK_WORKER_DIR": str(work), **more}
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), master, str(folder), *parts],
         env={**environment(), **more},
@@ -84,7 +78,7 @@ def standalone(folder: Path, workers: int) -> Iterator[str]:
             with (folder / f"{at}.log").open("w") as log:
                 process = subprocess.Popen(
                     [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-                    env=environment(),
+                    env={**environment(), "SPARK_HOME": str(SPARK)},
                     stdout=log,
                     stderr=log,
                     text=True,

@@ -31,7 +31,7 @@ def divided(uri: str, begin: int, *, net: bool = False, columns: list[str] | Non
     table = pennon.dataset(uri)
     end = table.version
     for unchanged in (True, False):
-        options = FeedOptions(uri, net=net, drop_unchanged=unchanged, read_change_feed=True)
+        options = FeedOptions(uri, net_changes=net, drop_unchanged=unchanged, read_change_feed=True)
         schema = changes.feed_schema(table, columns)
         names = columns or table.schema.names
         parts = changes.plan(table, options, names, begin, end)
@@ -79,7 +79,7 @@ def test_each_core_has_a_part(spark: SparkSession, uri: str, monkeypatch: pytest
     assert frame.rdd.getNumPartitions() == 2
     assert sorted_rows(frame.toArrow().to_batches()) == sorted_rows(pennon.dataset(uri).changes(1, images="both"))
     # A net feed counts the changes instead of all rows.
-    net = FeedOptions(uri, net=True, read_change_feed=True)
+    net = FeedOptions(uri, net_changes=True, read_change_feed=True)
     assert [part.part for part in changes.plan(pennon.dataset(uri), net, ["id"], 1, 2, 64)] == [
         (number, 3) for number in range(3)
     ]

@@ -47,8 +47,8 @@ def failures(test: doctest.DocTest, names: dict[str, object]) -> str:
 
 
 def is_dear(name: str) -> bool:
-    """Whether an example takes as long as many: that of a single clause of a merge, or one of several streams."""
-    streams = ("apply_changes", "DefaultSource.streamReader")
+    """Whether an example takes as long as many: that of a single clause of a merge, or one of a stream."""
+    streams = ("apply_changes", "upsert_batches", "DefaultSource.streamReader", "DefaultSource.streamWriter")
     return name.startswith("pyspark_pennon.merge.builder.MergeBuilder.") or name.endswith(streams)
 
 

@@ -14,6 +14,7 @@ import pytest
 from pennon import jobs
 from pyspark.sql import SparkSession
 from support import torch_stand_in
+from support.long import long
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -54,7 +55,15 @@ def test_examples_print_what_the_documents_show(
 WITH_TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
 
-@pytest.mark.parametrize("name", ["frames", "jobs", "dask_jobs", pytest.param("training", marks=WITH_TORCH)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "frames",
+        "dask_jobs",
+        pytest.param("jobs", marks=long),  # each of its shapes is tested below
+        pytest.param("training", marks=WITH_TORCH),
+    ],
+)
 def test_programs_print_what_the_documents_show(name: str) -> None:
     # As a program, whose functions Dask's processes get by value.
     call = [sys.executable, str(EXAMPLES / f"{name}.py")]

@@ -50,7 +50,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
 
 def updated(_spark: SparkSession, table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_changes, "parallelism", lambda _spark: 4)
-    monkeypatch.setattr("pyspark_pennon.wheel.LEAST_FILE_BYTES", 1)
+    monkeypatch.setattr("pyspark_pennon.tables.LEAST_FILE_BYTES", 1)
     failing(monkeypatch, row_changes)
     table.update("id % 2 = 0", {"n": "n + 1"})
 

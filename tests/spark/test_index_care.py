@@ -62,7 +62,7 @@ def segments(uri: str, name: str) -> int:
     return int(pennon.dataset(uri).stats.index_stats(name)["num_segments"])
 
 
-@spread()
+@spread(of=1)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("retrain", [False, True], ids=["", "retrain"])
 def test_values(spark: SparkSession, uris: tuple[str, str], kind: str, retrain: bool) -> None:
@@ -94,6 +94,7 @@ def test_values(spark: SparkSession, uris: tuple[str, str], kind: str, retrain: 
             assert sum(part["num_pages"] for part in figures[0]) >= figures[1][0]["num_pages"] > 25
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:
     """The same partitions, centroids and codebook, so the same distances of the same rows."""
@@ -127,6 +128,7 @@ def test_vectors(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:
         assert len({*refined["id"].to_pylist()} & {*nearest}) >= 18
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_SQ", "IVF_HNSW_FLAT"])
 def test_vectors_again(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:
     """With new centroids, as many of them, and the other parameters."""
@@ -297,6 +299,7 @@ def test_a_store_that_fails_is_an_error(
     assert not covered(uri, "i")
 
 
+@spread(of=1)
 @pytest.mark.parametrize("kind", ["BTREE", "IVF_FLAT"])
 def test_a_lost_file_of_an_index_is_made_again(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:
     uri = uris[0]

@@ -47,7 +47,7 @@ def test_an_index_is_built_by_tasks(table: LanceTable, column: str, kind: str, p
     theirs = lance.dataset(table.uri).scanner(filter=predicate)
     assert "ScalarIndexQuery" in theirs.explain_plan()
     assert theirs.count_rows() == count
-    assert pyspark_pennon.read(table._spark, table.uri, filter_sql=predicate).count() == count
+    assert pyspark_pennon.read(table._target.spark, table.uri, filter_sql=predicate).count() == count
 
 
 def test_tasks_of_filtered_reads_search_an_index(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_pennon import LanceTable, read, write
-from pyspark_pennon.streams.sink import StreamBatch, StreamWriter, Written
+from pyspark_pennon.streams.sink import StreamBatch, StreamWriter, WrittenOfBatch
 
 ROWS = 12
 
@@ -82,7 +82,7 @@ def in_others(table: LanceTable, spark: SparkSession) -> Any:
 
 def replaced(table: LanceTable, spark: SparkSession) -> Any:
     new = spark.createDataFrame([(5, 9)], "id long, n long")
-    return write(new, table._uri, mode="overwrite", replace_where="id = 5")
+    return write(new, table.uri, mode="overwrite", replace_where="id = 5")
 
 
 BEFORE = dict.fromkeys(range(ROWS), 0)
@@ -98,7 +98,7 @@ VERBS: dict[str, tuple[Callable[[LanceTable, SparkSession], Any], dict[int, int]
     "addColumns": (lambda table, spark: table.addColumns({"more": "id + 1"}), BEFORE),
     "replace where": (replaced, {**BEFORE, 5: 9}),
     "append": (
-        lambda table, spark: write(spark.range(50, 51).withColumn("n", fn.lit(9)), table._uri, mode="append"),
+        lambda table, spark: write(spark.range(50, 51).withColumn("n", fn.lit(9)), table.uri, mode="append"),
         {**BEFORE, 50: 9},
     ),
     "createIndex": (lambda table, spark: table.createIndex("id", "BITMAP", replace=False), BEFORE),
@@ -146,32 +146,52 @@ def test_an_index_whose_answers_are_all_lost(table: LanceTable, uri: str, monkey
     assert (len(calls), len(set(calls)), pennon.dataset(uri).version) == (5, 1, 2)
 
 
+def a_batch(uri: str, number: int, *, overwrite: bool) -> tuple[StreamWriter, list[Any]]:
+    """A batch of one row before its commit, with the messages of its tasks."""
+    schema = StructType([StructField("id", LongType()), StructField("n", LongType())])
+    writer, batch = StreamWriter.of({"path": uri}, schema, overwrite=overwrite), StreamBatch("query", number)
+    plan = writer.plan.with_uuid(batch.uuid)
+    new = pa.record_batch([[ROWS + number], [9]], ["id", "n"])
+    return writer, [WrittenOfBatch(0, plan.write_partition(0, iter([new])), batch, plan)]
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_batch_of_a_stream_whose_answer_is_lost(
     table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch, overwrite: bool
 ) -> None:
-    schema = StructType([StructField("id", LongType()), StructField("n", LongType())])
-    commit, calls = pennon.LanceDataset.commit, list[str]()
+    commit, calls = JobPlan.commit, list[str]()
 
-    def losing(uri: str, transaction: pennon.Transaction, **options: Any) -> Any:
-        done = commit(uri, transaction, **options)
-        calls.append(transaction.uuid)
+    def losing(plan: JobPlan, results: Any, **options: Any) -> Any:
+        done = commit(plan, results, **options)
+        calls.append(plan.uuid)
         if len(calls) % 3:
-            raise pennon.CommitUnknownError("the answer was lost", transaction.uuid)
+            raise pennon.CommitUnknownError("the answer was lost", plan.uuid)
         return done
 
-    monkeypatch.setattr(pennon.LanceDataset, "commit", staticmethod(losing))
+    monkeypatch.setattr(JobPlan, "commit", losing)
     expected = {} if overwrite else dict(BEFORE)
     for batch in range(2):
-        writer = StreamWriter.plan({"path": uri}, schema, overwrite=overwrite)
-        new = {"id": [ROWS + batch], "n": [9]}
-        mode = "overwrite" if overwrite else "append"
-        fragments = pennon.fragment.write_fragments(pa.table(new), uri, mode=mode)
-        writer.commit([Written(0, "query", writer.version, list(fragments))], batch)
+        writer, messages = a_batch(uri, batch, overwrite=overwrite)
+        writer.commit(messages, batch)
         expected = {**({} if overwrite else expected), ROWS + batch: 9}
         assert rows(uri) == expected
         assert pennon.dataset(uri).version == 2 + batch
     assert calls == [StreamBatch("query", batch).uuid for batch in (0, 0, 0, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_batch_that_two_processes_commit_at_the_same_time(
+    table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    both = [a_batch(uri, 0, overwrite=overwrite) for _ in range(2)]
+    # Each looks before the other one commits.
+    monkeypatch.setattr(StreamBatch, "is_committed", lambda _batch, _table: False)
+    for writer, messages in both:
+        writer.commit(messages, 0)
+    assert rows(uri) == {**({} if overwrite else BEFORE), ROWS: 9}
+    made = pennon.dataset(uri)
+    assert made.version == 2
+    assert made.read_transaction(2).transaction_properties == StreamBatch("query", 0).properties
 
 
 def test_a_table_of_a_stream_whose_creation_is_not_answered(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +203,9 @@ def test_a_table_of_a_stream_whose_creation_is_not_answered(uri: str, monkeypatc
         raise pennon.CommitUnknownError("the answer was lost")
 
     monkeypatch.setattr(pennon, "write_dataset", losing)
-    writer = StreamWriter.plan({"path": uri}, StructType([StructField("id", LongType())]), overwrite=False)
+    writer = StreamWriter.of({"path": uri}, StructType([StructField("id", LongType())]), overwrite=False)
     assert calls == [uri, uri]
-    assert (writer.version, pennon.dataset(uri).version) == (1, 1)
+    assert (writer.plan.version, pennon.dataset(uri).version) == (1, 1)
 
 
 def test_new_columns_of_a_write_whose_answer_is_lost(

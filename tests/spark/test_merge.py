@@ -15,7 +15,7 @@ from pennon.jobs import JobPlan
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, wheel
+from pyspark_pennon import LanceTable, tables
 from pyspark_pennon.merge import attempt as merge_attempt
 from support.spark_frames import counts, frame_of, rows_by_id
 
@@ -264,7 +264,7 @@ def test_what_did_not_change_is_not_joined_again(
         return pa.Table.from_pylist([{"id": at, "n": n, "name": name} for at, (n, name) in rows.items()], schema)
 
     pennon.write_dataset(table_of(stored), uri, max_rows_per_file=4)
-    monkeypatch.setattr(wheel, "LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1)
     read, make = [], merge_attempt.table_frame
 
     def recorded(spark: SparkSession, table: Any, options: Any, fragments: Any = None) -> Any:

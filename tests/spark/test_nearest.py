@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, nearest
 from pyspark_pennon.reads import search_tasks, searches
 from support.spark_frames import frame_of
+from support.spread import spread
 from support.vectors import KINDS, PARTITIONS, vectors, written
 
 
@@ -135,6 +136,7 @@ def in_order(frame: Any, names: list[str]) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in frame.collect()]
 
 
+@spread(of=1)
 @pytest.mark.usefixtures("divided")
 @pytest.mark.parametrize("tasks", [2, 7])
 @pytest.mark.parametrize(

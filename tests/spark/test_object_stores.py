@@ -117,7 +117,7 @@ def data_files(table: LanceTable, age: timedelta | None = None) -> set[str]:
 
 def used_files(table: LanceTable) -> set[str]:
     """The data files that versions refer to."""
-    newest = table._open()
+    newest = table._target.open()
     versions = [newest.checkout_version(entry["version"]) for entry in newest.versions()]
     parts = [part for version in versions for part in version.get_fragments()]
     return {file.path for part in parts for file in part.metadata.files}
@@ -322,7 +322,7 @@ def failing(call: Callable[..., Any], mark: Path, for_good: bool) -> Callable[..
 
 def appended(spark: SparkSession, table: LanceTable) -> dict[int, int]:
     frame = spark.range(100, 110, 1, 2).selectExpr("id", "1L n")
-    write(frame, table.uri, mode="append", storage_options=table._storage_options)
+    write(frame, table.uri, mode="append", storage_options=table._target.storage_options)
     return dict.fromkeys(range(100, 110), 1)
 
 
@@ -394,7 +394,7 @@ def test_tasks_that_fail_next_to_s3(
 
 def found(table: LanceTable) -> dict[int, tuple[int, int]]:
     """Number and row id by key, as the reference reads them."""
-    dataset = lance.dataset(table.uri, storage_options=dict(table._storage_options))
+    dataset = lance.dataset(table.uri, storage_options=dict(table._target.storage_options))
     dataset.validate()
     read = dataset.to_table(with_row_id=True).to_pylist()
     by_id = {row["id"]: (row["n"], row["_rowid"]) for row in read}

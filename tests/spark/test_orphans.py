@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, read, row_changes, wheel, write
+from pyspark_pennon import LanceTable, read, row_changes, tables, write
 from pyspark_pennon.columns import add as columns
 from pyspark_pennon.tasks.orphans import sentence
 from support.spark_frames import frame_of
@@ -109,7 +109,7 @@ def test_a_merge(spark: SparkSession, table: LanceTable, monkeypatch: pytest.Mon
 
 def test_an_update(table: LanceTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_changes, "parallelism", lambda _spark: 4)
-    monkeypatch.setattr(wheel, "LEAST_FILE_BYTES", 1)
+    monkeypatch.setattr(tables, "LEAST_FILE_BYTES", 1)
     with pytest.raises(PySparkException, match="no value for 39") as caught:
         table.update(set={"n": fails_after(table.uri, 3)("id")})
     assert len(check(table, caught.value)) == 3
@@ -140,7 +140,7 @@ def test_an_index(table: LanceTable) -> None:
 
 
 def test_new_columns(table: LanceTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheel, "LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(tables, "LEAST_TASK_BYTES", 1)
     damage(table.uri, 3)
 
     def double(batch: pa.RecordBatch) -> dict[str, Any]:

@@ -23,16 +23,16 @@ from pennon.optimize import Compaction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable
 from support.long import long
+from support.spark_session import environment
 
 WRITER = str(Path(__file__).parent / "cluster" / "writer.py")
 COMMITS = 50
 
 
 def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     return subprocess.Popen(
         [sys.executable, WRITER, *arguments],
-        env={**os.environ, **python, **more},
+        env={**environment(), **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -333,7 +333,7 @@ class Program:
         assert {id: tuple(row) for id, *row in found.values()} == self.states[end]
 
 
-@pytest.mark.parametrize("seed", seeds(40 if LONG else 3))
+@pytest.mark.parametrize("seed", seeds(40 if LONG else 2))
 def test_turns(spark: SparkSession, uri: str, seed: int) -> None:
     program = Program(spark, uri, seed)
     try:

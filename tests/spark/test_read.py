@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
-from pyspark_pennon import DefaultSource, LanceTable, read, read_changes, typed_error, wheel
+from pyspark_pennon import DefaultSource, LanceTable, read, read_changes, tables, typed_error
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads import frames
 from pyspark_pennon.reads.reader import Reader, pinned_schema
@@ -319,7 +319,7 @@ def test_each_core_reads_as_much(spark: SparkSession, uri: str, monkeypatch: pyt
     assert read(spark, uri).rdd.getNumPartitions() == cores
     assert read(spark, uri, bytes_per_task=size // 3 + 1).rdd.getNumPartitions() == 3
     assert read(spark, uri, filter_sql="id IS NULL").rdd.getNumPartitions() == 1
-    monkeypatch.setattr(wheel, "TASK_BYTES", size // 3 + 1)
+    monkeypatch.setattr(tables, "TASK_BYTES", size // 3 + 1)
     frame = read(spark, uri)
     assert frame.rdd.getNumPartitions() == -(-3 // cores) * cores
     parts = frame.groupBy(fn.spark_partition_id()).agg(fn.count("*"), fn.sum("id")).collect()
@@ -372,10 +372,10 @@ def test_batches_are_bounded_by_bytes(spark: SparkSession, uri: str, monkeypatch
     for batches in (list(rows(0)), list(reader.read(partition))):
         assert [at for batch in batches for at in batch["id"].to_pylist()] == list(range(192))
         assert len(batches) > 1
-        assert all(batch.num_rows * (wide + 8) <= wheel.BATCH_BYTES + wide for batch in batches)
-    assert wheel.BATCH_BYTES == 32 << 20
+        assert all(batch.num_rows * (wide + 8) <= tables.BATCH_BYTES + wide for batch in batches)
+    assert tables.BATCH_BYTES == 32 << 20
     assert frame.selectExpr("sum(length(v))").first() == (192 * wide,)
-    monkeypatch.setattr(wheel, "BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr(tables, "BATCH_BYTES", 1 << 20)
     narrow = read(spark, uri, tasks=1, columns=["v"])
     assert max(batch.num_rows for batch in planned[1][1](0)) <= 4
     assert narrow.count() == 192
@@ -402,7 +402,7 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ({"versionAsOf": "1"}, "the option is called 'version'"),
         (
             {"verison": "1"},
-            "with_row_versions, storage.<key>; those of a stream: columns, readChangeFeed, starting",
+            "bytes_per_task, storage.<key>; those of a stream: columns, readChangeFeed, starting",
         ),
         ({"startingVersoin": "1"}, "in a read; did you mean 'startingVersion'"),
         ({"mergeSchema": "true"}, "belongs to a write, not to a read"),

@@ -17,9 +17,10 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import BooleanType, LongType
-from pyspark_pennon import LanceTable, row_changes, typed_error, wheel, write
+from pyspark_pennon import LanceTable, row_changes, tables, typed_error, write
 from pyspark_pennon.tasks import retries
 from support.spark_frames import counts, frame_of
+from support.spread import spread
 
 
 @pytest.fixture
@@ -212,7 +213,7 @@ def verb(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "delete by tasks":
             patch.setattr(row_changes, "DRIVER_BYTES", 1)
-            patch.setattr(wheel, "LEAST_TASK_BYTES", 1)
+            patch.setattr(tables, "LEAST_TASK_BYTES", 1)
         yield request.param
 
 
@@ -336,6 +337,7 @@ def test_conflicts_without_end_are_reported(
     assert len(attempts) == retries.MAX_ATTEMPTS
 
 
+@spread(of=1)
 @pytest.mark.parametrize("other", ["overwrite", "restore"])
 @pytest.mark.parametrize("verb", ["delete", "update", "merge", "updateColumnsFrom", "replace_where"])
 def test_an_overwrite_or_restore_meanwhile_ends_a_verb(

@@ -17,11 +17,12 @@ from pyspark_pennon.feed.changes import schema_of
 from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.streams import source as stream_source
 from pyspark_pennon.streams.source import StreamReader
+from support.long import LONG
 from support.model import Machine, program
 from support.seeds import seeds
 
 Row = dict[str, Any]
-PROGRAMS = 16
+PROGRAMS = 16 if LONG else 8
 FEED = {"readChangeFeed": "true"}
 
 

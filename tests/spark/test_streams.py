@@ -17,7 +17,7 @@ from pyspark_pennon import DefaultSource, LanceTable
 from pyspark_pennon.streams.sink import BATCH, QUERY, StreamBatch
 from pyspark_pennon.streams.sink_checkpoint import NOTE, check_table
 from pyspark_pennon.tasks.executor import typed_error
-from support.spark_frames import stream
+from support.spark_frames import forget_last_batch, last_batch, stream
 
 
 @pytest.fixture
@@ -32,17 +32,6 @@ def into(frame: DataFrame, target: Path, mode: str = "append", **options: Any) -
     query = writer.start(str(target))
     assert query.awaitTermination(120)
     return str(query.id)
-
-
-def last(folder: Path) -> Path:
-    return max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-
-
-def forget(checkpoint: Path) -> None:
-    """Crash after the commit of the last batch, before Spark noted it."""
-    note = last(checkpoint / "commits")
-    note.unlink()
-    note.with_name(f".{note.name}.crc").unlink(missing_ok=True)
 
 
 def ids(target: Path) -> list[int]:
@@ -73,12 +62,12 @@ def test_a_table_into_a_table_with_restarts_and_crashes(
     source.optimize.compact_files()
     assert into(stream(spark, source.uri), target) == query
     assert ids(target) == list(range(12))
-    offset = json.loads(last(checkpoint / "offsets").read_text().splitlines()[-1])
+    offset = json.loads(last_batch(checkpoint / "offsets").read_text().splitlines()[-1])
     assert offset["version"] == pennon.dataset(source.uri).version
     # A crash after the commit and before Spark noted it: the batch is run again and not committed again.
     before = pennon.dataset(str(target)).version
     files = set(Path(target, "data").iterdir())
-    forget(checkpoint)
+    forget_last_batch(checkpoint)
     assert into(stream(spark, source.uri), target) == query
     assert ids(target) == list(range(12))
     assert pennon.dataset(str(target)).version == before
@@ -88,7 +77,7 @@ def test_a_table_into_a_table_with_restarts_and_crashes(
     pennon.dataset(str(target)).insert({"id": [100]})
     pennon.dataset(str(target)).optimize.compact_files()
     into(stream(spark, source.uri), target)
-    forget(checkpoint)
+    forget_last_batch(checkpoint)
     pennon.dataset(str(target)).optimize.compact_files()
     for number in range(20):  # more than are looked at first
         pennon.dataset(str(target)).update_config({"at": str(number)})
@@ -165,7 +154,7 @@ def test_complete_mode_and_a_task_that_fails_once(
     transaction = pennon.dataset(str(target)).read_transaction(3)
     assert (type(transaction.operation).__name__, transaction.transaction_properties[BATCH]) == ("Overwrite", "1")
     # A crash before Spark noted the batch.
-    forget(tmp_path / "counts-checkpoint")
+    forget_last_batch(tmp_path / "counts-checkpoint")
     assert run() == {0: 5, 1: 4, 2: 4}
     assert pennon.dataset(str(target)).version == 3
 

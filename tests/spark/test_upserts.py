@@ -21,7 +21,7 @@ from pyspark_pennon import LanceTable, apply_changes, read, read_changes, upsert
 from pyspark_pennon.streams.batch_calls import numbered_call
 from pyspark_pennon.streams.sink import BATCH, PART, QUERY, QUERY_PROPERTY, StreamBatch
 from pyspark_pennon.tasks.executor import typed_error
-from support.spark_frames import stream
+from support.spark_frames import forget_last_batch, stream
 
 
 @pytest.fixture
@@ -56,14 +56,6 @@ def called(spark: SparkSession) -> Callable[[Callable[[DataFrame, int], None], D
     return call
 
 
-def forget(checkpoint: Path) -> None:
-    """Crash after the commit of the last batch, before Spark noted it."""
-    folder = checkpoint / "commits"
-    note = max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-    note.unlink()
-    note.with_name(f".{note.name}.crc").unlink(missing_ok=True)
-
-
 def content(uri: str | Path) -> list[dict[str, Any]]:
     dataset = lance.dataset(str(uri))
     dataset.validate()
@@ -96,13 +88,13 @@ def test_a_second_table_is_kept_in_step(spark: SparkSession, source: pennon.Lanc
     assert {row["id"] for row in content(target)} == {0, 1, 3, 104, 5, 6, 7, 8, 9, 20}
     # A crash after the commit: the batch runs again and makes no version.
     version = pennon.dataset(str(target)).version
-    forget(checkpoint)
+    forget_last_batch(checkpoint)
     step()
     assert pennon.dataset(str(target)).version == version
     # The same, with other writers in between.
     source.delete("id = 5")
     step()
-    forget(checkpoint)
+    forget_last_batch(checkpoint)
     pennon.dataset(str(target)).optimize.compact_files()
     pennon.dataset(str(target)).delete("id = 6")
     source.update({"at": "7"}, "id = 6")

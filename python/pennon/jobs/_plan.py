@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pennon import _native
 from pennon._options import checked_number, checked_text, strings
@@ -86,6 +87,39 @@ class JobPlan(PlannedWork[_native.JobPlan]):
         True
         """
         return self._native.uuid
+
+    def with_uuid(self, uuid: str) -> JobPlan:
+        """The same job with another uuid, before any of its tasks runs.
+
+        A commit finds its uuid in the versions after that of the plan, and gives the version that has it. So of two
+        processes that append the same rows, under a uuid that follows from the name of a file for example, one
+        does. Versions before are not looked at: [commit_status][pennon.LanceDataset.commit_status] tells.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The text is not a uuid, or results are in the plan already: see `kept`.
+
+        Examples
+        --------
+        >>> import uuid
+        >>> import pennon
+        >>> from pennon import jobs
+        >>> table = pennon.write_dataset({"a": [1]}, "memory://plan-with-uuid", mode="overwrite")
+        >>> of_file = str(uuid.uuid5(uuid.NAMESPACE_URL, "s3://arrivals/2026-11-30.csv"))
+        >>> plans = [jobs.plan_append(table).with_uuid(of_file) for _ in range(2)]
+        >>> [plan.commit([plan.task(0).run({"a": [2]})]).dataset.version for plan in plans]
+        [2, 2]
+        """
+        try:
+            wanted = str(UUID(checked_text("uuid", uuid)))
+        except ValueError:
+            raise InvalidInputError(f"uuid is {uuid!r}: expected a uuid, as text") from None
+        found = json.loads(self.json())
+        if found.get("done"):
+            raise InvalidInputError(f"The plan has results of tasks of job {self.uuid}, so its uuid cannot change")
+        found["job"]["uuid"] = wanted
+        return JobPlan(_native.JobPlan.from_json(json.dumps(found)), self._connection, self._function)
 
     @property
     def num_tasks(self) -> int | None:

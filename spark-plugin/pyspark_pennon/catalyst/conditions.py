@@ -18,7 +18,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import spark_api, wheel
+from pyspark_pennon import tables
 from pyspark_pennon.catalyst.filters import Translator, conjunction
 from pyspark_pennon.catalyst.plans import execution_of
 from pyspark_pennon.local_frames import frame_without_rows
@@ -92,7 +92,7 @@ def analysed(
     plan = execution_of(frame)
     if plan is None:
         return Condition()
-    translator = Translator(wheel.full_schema(table), {field.name: field.dataType for field in schema.fields})
+    translator = Translator(tables.full_schema(table), {field.name: field.dataType for field in schema.fields})
     try:
         root = tree(plan.analyzed().toJSON())
         nodes = _nodes(root)
@@ -240,17 +240,10 @@ class _Walk:
         if name == "Not":
             inner = self.exact(expression.children[0])
             return None if inner is None else f"NOT ({inner})"
-        pushed = self._filter(name, expression)
-        return None if pushed is None else self._translator.translate(pushed)
-
-    def _filter(self, name: str, expression: Node) -> Any | None:
-        """The filter that Spark would push for an expression, by the classes of its Python sources."""
         if name == "AttributeReference":
-            column = self._column(expression)
-            return None if column is None else spark_api.EqualTo(column, True)
+            return self._predicate("EqualTo", expression, True)
         if name in ("IsNull", "IsNotNull"):
-            column = self._column(expression.children[0])
-            return None if column is None else getattr(spark_api, name)(column)
+            return self._predicate(name, expression.children[0])
         if name == "In":
             return self._one_of(*expression.children)
         if name == "InSet":
@@ -259,29 +252,29 @@ class _Walk:
             return self._comparison(name, *expression.children)
         return None
 
-    def _comparison(self, name: str, left: Node, right: Node) -> Any | None:
+    def _predicate(self, filter_name: str, compared: Node, value: Any = None) -> str | None:
+        """The filter that Spark would push to a source; None if it is of anything but a column."""
+        column = self._column(compared)
+        return None if column is None else self._translator.predicate(filter_name, column, value)
+
+    def _comparison(self, name: str, left: Node, right: Node) -> str | None:
         if left.kind == "Literal" and name in _FLIPPED:
             name, left, right = _FLIPPED[name], right, left
-        column = self._column(left)
-        if column is None or right.kind != "Literal":
+        if self._column(left) is None or right.kind != "Literal":
             return None
         value = self._value(right)
-        if value is None:
-            return None
-        return getattr(spark_api, _TEXT.get(name, name))(column, value)
+        return None if value is None else self._predicate(_TEXT.get(name, name), left, value)
 
-    def _one_of(self, compared: Node, *items: Node) -> Any | None:
-        column = self._column(compared)
-        if column is None or any(item.kind != "Literal" for item in items):
+    def _one_of(self, compared: Node, *items: Node) -> str | None:
+        if self._column(compared) is None or any(item.kind != "Literal" for item in items):
             return None
         values = [self._value(item) for item in items]
-        return None if None in values else spark_api.In(column, tuple(values))
+        return None if None in values else self._predicate("In", compared, values)
 
-    def _one_of_many(self, expression: Node) -> Any | None:
+    def _one_of_many(self, expression: Node) -> str | None:
         """As Spark puts a list of more than ten constants: a set, of which JSON tells nothing."""
         (compared,) = expression.children
-        column = self._column(compared)
-        if column is None:
+        if self._column(compared) is None:
             return None
         kind = compared.fields["dataType"]
         values = self._condition().apply(expression.number).hset()
@@ -291,13 +284,10 @@ class _Walk:
         if len(texts) != values.size():
             return None
         found = [_stored(text, kind) for text in texts]
-        return None if None in found else spark_api.In(column, tuple(found))
+        return None if None in found else self._predicate("In", compared, found)
 
-    def _column(self, expression: Node) -> tuple[str, ...] | None:
-        if expression.kind != "AttributeReference":
-            return None
-        name = self._columns.get(_id(expression))
-        return None if name is None else (name,)
+    def _column(self, expression: Node) -> str | None:
+        return self._columns.get(_id(expression)) if expression.kind == "AttributeReference" else None
 
     def _value(self, literal: Node) -> Any:
         """The value of a literal as Python has it; None for null and for what is not translated."""

@@ -23,41 +23,23 @@ import datetime
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import DataType, StringType
 
-from pyspark_pennon.spark_api import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-    StringEndsWith,
-    StringStartsWith,
-)
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
-_COMPARISONS: dict[type[Filter], str] = {
-    EqualTo: "=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
+_NULL_CHECKS = {"IsNull": "IS NULL", "IsNotNull": "IS NOT NULL"}
+_COMPARISONS = {
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
 }
-
-_TEXT_FUNCTIONS: dict[type[Filter], str] = {
-    StringStartsWith: "starts_with",
-    StringEndsWith: "ends_with",
-    StringContains: "contains",
-}
+_TEXT_FUNCTIONS = {"StringStartsWith": "starts_with", "StringEndsWith": "ends_with", "StringContains": "contains"}
 
 
 class Translator:
@@ -77,37 +59,39 @@ class Translator:
 
     def translate(self, pushed: Filter) -> str | None:
         """`pushed` as Pennon SQL, or None when no exact translation is known."""
-        if isinstance(pushed, Not):
-            inner = self.translate(pushed.child)
+        filter_name, parts = type(pushed).__name__, vars(pushed)
+        if filter_name == "Not":
+            inner = self.translate(parts["child"])
             return None if inner is None else f"NOT ({inner})"
-        path: tuple[str, ...] = getattr(pushed, "attribute", ())
-        column = self._column(path)
-        if column is None:
-            return None
-        name, kind = _quote(column.name), column.type
-        if isinstance(pushed, IsNull):
-            return f"{name} IS NULL"
-        if isinstance(pushed, IsNotNull):
-            return f"{name} IS NOT NULL"
-        if isinstance(pushed, EqualNullSafe):
-            return self._null_safe(name, kind, pushed.value)
-        if isinstance(pushed, In):
-            return self._one_of(name, kind, pushed.value)
-        if type(pushed) in _TEXT_FUNCTIONS:
-            literal = _text(pushed.value) if _is_text(kind) else None  # type: ignore[attr-defined]
-            return None if literal is None else f"{_TEXT_FUNCTIONS[type(pushed)]}({name}, {literal})"
-        operator = _COMPARISONS.get(type(pushed))
-        if operator is None:
-            return None
-        return _compare(name, kind, operator, pushed.value)  # type: ignore[attr-defined]
+        path = parts.get("attribute", ())
+        return self.predicate(filter_name, path[0], parts.get("value")) if len(path) == 1 else None
 
-    def _column(self, path: tuple[str, ...]) -> pa.Field | None:
-        if len(path) != 1 or path[0] not in self._spark or "`" in path[0]:
+    def predicate(self, filter_name: str, column: str, value: Any = None) -> str | None:
+        """As `translate`, of a filter given by the name of its class, its column and its value."""
+        field = self._column(column)
+        if field is None:
             return None
-        spark = self._spark[path[0]]
+        name, kind = _quote(field.name), field.type
+        if filter_name in _NULL_CHECKS:
+            return f"{name} {_NULL_CHECKS[filter_name]}"
+        if filter_name in _COMPARISONS:
+            return _compare(name, kind, _COMPARISONS[filter_name], value)
+        if filter_name == "EqualNullSafe":
+            return self._null_safe(name, kind, value)
+        if filter_name == "In":
+            return self._one_of(name, kind, value)
+        if filter_name in _TEXT_FUNCTIONS and _is_text(kind):
+            literal = _text(value)
+            return None if literal is None else f"{_TEXT_FUNCTIONS[filter_name]}({name}, {literal})"
+        return None
+
+    def _column(self, name: str) -> pa.Field | None:
+        if name not in self._spark or "`" in name:
+            return None
+        spark = self._spark[name]
         if isinstance(spark, StringType) and spark != StringType():
             return None  # a collation compares differently
-        index = self._table.get_field_index(path[0])
+        index = self._table.get_field_index(name)
         return None if index < 0 else self._table.field(index)
 
     def _null_safe(self, name: str, kind: pa.DataType, value: Any) -> str | None:

@@ -20,20 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.catalyst.needed_columns import needed_columns, other_rows
 from pyspark_pennon.columns.checkpoint import Checkpoint
 from pyspark_pennon.columns.function_identity import digest
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.row_changes import Target, check_value
+from pyspark_pennon.options.source import ReadOptions
+from pyspark_pennon.row_changes import check_value
 from pyspark_pennon.spark_api import as_column, parallelism
+from pyspark_pennon.target import Target
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.orphans import mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, retried
-from pyspark_pennon.types.batches import converter, table_rows
+from pyspark_pennon.types.batches import spark_rows, table_rows
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.types.schema import (
     FRAGMENT_BITS,
@@ -128,8 +130,7 @@ class Expressions:
 
         def rows(at: int) -> Iterator[pa.RecordBatch]:
             if at < len(numbers):
-                for batch in fragment_batches(shipped.task(numbers[at]), names, storage_options):
-                    yield converter(batch.schema, expected, safe=False)(batch)
+                yield from spark_rows(fragment_batches(shipped.task(numbers[at]), names, storage_options), expected)
 
         def write(at: int, batches: Iterator[pa.RecordBatch]) -> Any:
             if at >= len(numbers):
@@ -287,7 +288,7 @@ def _planned(target: Target, work: Expressions | BatchFunction, table: Any, *, i
     schema = work.schema(table)
     columns = [name for name in work.read_columns(table) if name in table.schema.names]
     cores = parallelism(target.spark)
-    tasks = int(wheel.plan_read(table, target.options(), columns or [ROW_ID], cores).num_tasks)
+    tasks = int(tables.plan_read(table, target.options(), columns or [ROW_ID], cores).num_tasks)
     if is_divided:
         tasks = max(tasks, cores * TASKS_PER_CORE)
     return jobs.plan_add_columns(table, schema, tasks=max(1, tasks), storage_options=stored(target.storage_options))
@@ -301,11 +302,9 @@ def _results(
     checkpoint: Checkpoint | None,
 ) -> list[Any]:
     """The results of all tasks of a plan, given those that are there."""
-    import pennon
-
     done = {result.number for result in results}
     missing = [number for number in range(plan.num_tasks) if number not in done]
-    table = pennon.dataset(target.uri, plan.version, storage_options=stored(target.storage_options))
+    table = target.open(plan.version)
     schema = work.schema(table)
     size = len(missing) if checkpoint is None else 2 * parallelism(target.spark)
     if checkpoint is not None:
@@ -344,9 +343,7 @@ def fragment_batches(
     task: Any, columns: list[str], storage_options: Mapping[str, str], batch_size: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The live rows of the fragments of a task, in order, with their addresses; runs on an executor."""
-    import pennon
-
-    table = pennon.dataset(task.uri, task.version, storage_options=stored(storage_options))
+    table = tables.open_table(ReadOptions(task.uri, storage_options, task.version))
     fragments = {fragment.fragment_id: fragment for fragment in table.get_fragments()}
     for number, _ in task.slices:
         scanner = fragments[number].scanner(
@@ -363,7 +360,7 @@ def in_order(task: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     last = -1
     for batch in batches:
         addresses = batch.column(ROW_ADDRESS).to_numpy()
-        ranks = addresses & 0xFFFFFFFF
+        ranks = addresses & ((1 << FRAGMENT_BITS) - 1)
         for fragment in np.unique(addresses >> FRAGMENT_BITS):
             ranks[addresses >> FRAGMENT_BITS == fragment] |= positions.get(int(fragment), -1) << FRAGMENT_BITS
         if len(ranks) and (ranks[0] <= last or (np.diff(ranks) <= 0).any()):

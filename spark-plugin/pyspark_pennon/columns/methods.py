@@ -86,13 +86,13 @@ class ColumnMethods(TableHandle):
         >>> table.toDF(columns=["id", "delay", "late"]).orderBy("id").collect()
         [Row(id=1, delay=15, late=True), Row(id=2, delay=10, late=False)]
         """
-        with verb_errors(self._uri):
+        with verb_errors(self.uri):
             if callable(values):
-                work: Any = BatchFunction.of(self._target(), values, schema, readColumns, batchFormat, batchSize)
+                work: Any = BatchFunction.of(self._target, values, schema, readColumns, batchFormat, batchSize)
             else:
                 given = {"readColumns": readColumns, "batchSize": batchSize}
-                work = Expressions.of(self._target(), values, schema, given)
-            return add_columns(self._target(), work, checkpoint)
+                work = Expressions.of(self._target, values, schema, given)
+            return add_columns(self._target, work, checkpoint)
 
     def updateColumnsFrom(self, data: DataFrame, on: str | Sequence[str]) -> DataFrame:  # noqa: N802
         """Give columns new values from a frame, by key, in one commit that writes these columns alone.
@@ -131,5 +131,5 @@ class ColumnMethods(TableHandle):
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, score=0.5), Row(id=2, score=0.9)]
         """
-        with verb_errors(self._uri):
-            return update_columns_from(self._target(), data, [on] if isinstance(on, str) else list(on))
+        with verb_errors(self.uri):
+            return update_columns_from(self._target, data, [on] if isinstance(on, str) else list(on))

@@ -18,14 +18,9 @@ from pyspark_pennon.errors import invalid, repeated
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.frames import table_frame
-from pyspark_pennon.row_changes import (
-    Target,
-    assigned_columns,
-    check_system_names,
-    repeated_row_named,
-    typed_values,
-)
+from pyspark_pennon.row_changes import assigned_columns, repeated_row_named, typed_values
 from pyspark_pennon.spark_api import parallelism
+from pyspark_pennon.target import Target, check_system_names
 from pyspark_pennon.tasks.executor import described, run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed, retried

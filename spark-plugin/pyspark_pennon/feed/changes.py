@@ -21,22 +21,26 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from pyspark_pennon.errors import invalid, mismatch, missing, noted
 from pyspark_pennon.feed.version_changes import VersionChange
 from pyspark_pennon.options.feed import FeedOptions, has_end
-from pyspark_pennon.options.provider import stored
+from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.spark_api import DataSourceReader, InputPartition
+from pyspark_pennon.tables import BATCH_BYTES, grouped, open_table
 from pyspark_pennon.tasks.releases import installed_release
 from pyspark_pennon.tasks.workers import quick_task
 from pyspark_pennon.transactions import transactions
-from pyspark_pennon.types.batches import converter, is_blob
+from pyspark_pennon.types.batches import is_blob, spark_rows
 from pyspark_pennon.types.column_names import refuse_repeated, stored_name, stored_names
-from pyspark_pennon.types.schema import CHANGE_TYPE, ROW_ID, expected_schema, spark_schema
+from pyspark_pennon.types.schema import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    ROW_ID,
+    expected_schema,
+    spark_schema,
+)
 from pyspark_pennon.version_times import version_time, version_times
-from pyspark_pennon.wheel import BATCH_BYTES, grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-COMMIT_VERSION = "_commit_version"
-COMMIT_TIMESTAMP = "_commit_timestamp"
 
 DESCRIBING = StructType(
     [
@@ -157,9 +161,7 @@ def data_schema(table: Any, columns: Sequence[str] | None, *, is_sensitive: bool
 
 def open_newest(options: FeedOptions, version: int | None = None) -> Any:
     """The table, by default at its newest version."""
-    import pennon
-
-    return pennon.dataset(options.uri, version=version, storage_options=stored(options.storage_options))
+    return open_table(ReadOptions(options.uri, options.storage_options, version))
 
 
 def window(table: Any, options: FeedOptions) -> tuple[int, int]:
@@ -185,7 +187,7 @@ def window(table: Any, options: FeedOptions) -> tuple[int, int]:
     if start > end:
         raise invalid(f"The feed starts at version {start} and ends at version {end}, which is before it")
     begin = max(start - 1, 0)
-    check_kept(table, [begin, end] if options.net else range(begin, end + 1))
+    check_kept(table, [begin, end] if options.net_changes else range(begin, end + 1))
     return begin, end
 
 
@@ -270,14 +272,13 @@ def plan(
     last = table if int(table.version) == end else table.checkout_version(end)
     if begin == end:
         return []
-    if options.net:
+    if options.net_changes:
         if begin > 0:
             return list(FeedRange(begin, end, columns, "net").parts(_changed_rows(last, begin), cores))
         return inserted(end, fragments_of(last), columns)
     history = History(last, begin, end, cores)
-    breaks = history.column_changes()
-    first = breaks[-1] if breaks else begin
-    return [*history.ranges(begin, first, columns, shown_as=end), *history.ranges(first, end, columns)]
+    spans = history.spans(begin, end, columns, last)
+    return [part for first, until, shown_as in spans for part in history.ranges(first, until, columns, shown_as)]
 
 
 def _changed_rows(last: Any, begin: int) -> int:
@@ -327,6 +328,18 @@ class History:
                 if columns_of(before) != columns_of(after):
                     found.append(version)
         return found
+
+    def spans(
+        self, begin: int, end: int, columns: tuple[str | None, ...], shown: Any
+    ) -> Iterator[tuple[int, int, int | None]]:
+        """The versions after `begin` up to `end`, divided where columns change: begin and end of each span, and the
+        version of `shown` if that has other fields for some of its columns than the span's end.
+        """
+        first = begin
+        for after in [*(version for version in self.column_changes() if version > begin + 1), end + 1]:
+            is_as_shown = _fields(self._end.checkout_version(after - 1), columns) == _fields(shown, columns)
+            yield first, after - 1, None if is_as_shown else int(shown.version)
+            first = after - 1
 
     def appended_rows(self, version: int) -> int | None:
         """Rows of a version that did nothing but append; None for others."""
@@ -434,6 +447,11 @@ def columns_of(table: Any) -> Any:
     return table.lance_schema.fields()
 
 
+def _fields(table: Any, columns: tuple[str | None, ...]) -> dict[str, Any]:
+    """What identifies some columns of a version."""
+    return {column.name: column for column in columns_of(table) if column.name in columns}
+
+
 def fragments_of(table: Any) -> list[tuple[int, int]]:
     """Id and rows of each fragment, in the table's order."""
     return [(part.fragment_id, part.physical_rows) for part in table.get_fragments()]
@@ -460,9 +478,7 @@ def read_partition(
     else:
         return
     sources = dict(zip(data, partition.columns, strict=True))
-    for batch in batches:
-        if batch.num_rows:
-            yield _in_shape(batch, sources, target)
+    yield from spark_rows((_in_shape(batch, sources, target) for batch in batches if batch.num_rows), target)
 
 
 def _read_range(options: FeedOptions, part: FeedRange, inserts_only: bool) -> Iterator[pa.RecordBatch]:
@@ -521,8 +537,7 @@ def _in_shape(batch: pa.RecordBatch, sources: dict[str, str | None], target: pa.
             arrays.append(pa.nulls(batch.num_rows, column.type))
         else:
             arrays.append(batch.column(source))
-    shaped = pa.RecordBatch.from_arrays(arrays, target.names)
-    return converter(shaped.schema, target, safe=False)(shaped)
+    return pa.RecordBatch.from_arrays(arrays, target.names)
 
 
 class ChangesReader(DataSourceReader):

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pyspark_pennon.errors import invalid
 from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.options.source import session_storage_options
-from pyspark_pennon.options.values import given_columns, time_of
+from pyspark_pennon.options.values import given_columns, parsed, time_of
 from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks.plans import numbered
 from pyspark_pennon.tasks.releases import check_release, installed_release
@@ -106,7 +105,7 @@ def read_changes(
         starting_timestamp=_time("startingTimestamp", starting_timestamp),
         ending_version=ending_version,
         ending_timestamp=_time("endingTimestamp", ending_timestamp),
-        net=net,
+        net_changes=net,
         drop_unchanged=drop_unchanged,
     )
     options.check()
@@ -130,8 +129,4 @@ def read_changes(
 def _time(option: str, time: datetime | str | None) -> datetime | None:
     if time is None:
         return None
-    text = time.isoformat() if isinstance(time, datetime) else time
-    try:
-        return time_of(text)
-    except ValueError as error:
-        raise invalid(f"Pennon option '{option}' is {text!r}: {error}") from None
+    return parsed(option, time.isoformat() if isinstance(time, datetime) else time, time_of)

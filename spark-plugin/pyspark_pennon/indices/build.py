@@ -11,18 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import exists
 from pyspark_pennon.indices.models import shared_model
 from pyspark_pennon.indices.tasks import BuildSegment
-from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.spark_api import parallelism
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.orphans import committing
 from pyspark_pennon.tasks.retries import commit_entries
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark_pennon.target import Target
 
 
 @dataclass
@@ -37,9 +36,7 @@ class IndexBuild:
         The parameters of an index over vectors; None of others.
     """
 
-    spark: SparkSession
-    uri: str
-    storage_options: Mapping[str, str]
+    target: Target
     column: str
     kind: Any
     name: str
@@ -56,7 +53,7 @@ class IndexBuild:
         """Build what is missing over the newest version, and commit it; raises a conflict."""
         import pennon
 
-        table = wheel.open_table(ReadOptions(self.uri, self.storage_options))
+        table = self.target.open()
         if self._is_unknown and table.commit_status(self._uuid).committed:
             return
         self._is_unknown = False
@@ -77,7 +74,7 @@ class IndexBuild:
                 self._shared = shared_model(table, self.column, self.kind, dict(self.vectors))
         covered = {number for segment, _ in self._built for number in segment.fragment_ids}
         wanted = {fragment.fragment_id for fragment in table.get_fragments()} - covered
-        groups = wheel.fragment_groups(table, parallelism(self.spark), among=wanted)
+        groups = tables.fragment_groups(table, parallelism(self.target.spark), among=wanted)
         if self._shared is None or not (groups or covered):
             self._build_on_driver(table)
             return
@@ -89,13 +86,14 @@ class IndexBuild:
         if not any(index["name"] == self.name for index in table.list_indices()):
             return []
         found: list[Any] = table.index_entries(self.name)
+        uri = self.target.uri
         if not self.replaces:
-            raise exists(f"Index name '{self.name}' already exists: give another one, or replace=True", self.uri)
+            raise exists(f"Index name '{self.name}' already exists: give another one, or replace=True", uri)
         known = table.lance_schema.field(self.column)
         if known is not None and any(entry.fields != [known.id] for entry in found):
             raise exists(
                 f"Index name '{self.name}' already exists with different fields, please specify a different name",
-                self.uri,
+                uri,
             )
         return found
 
@@ -107,9 +105,10 @@ class IndexBuild:
             table.create_scalar_index(self.column, self.kind, self.name)
 
     def _segments(self, table: Any, groups: list[list[int]], shared: Mapping[str, Any]) -> list[Any]:
-        read = ReadOptions(self.uri, self.storage_options, version=int(table.version))
+        read = self.target.options(version=int(table.version))
         tasks = [BuildSegment(read, self.column, self.kind, self.name, fragments, shared) for fragments in groups]
-        return run_tasks(self.spark, tasks, f"index {self.name} of {self.uri}", progress=self.progress)
+        title = f"index {self.name} of {self.target.uri}"
+        return run_tasks(self.target.spark, tasks, title, progress=self.progress)
 
     def _commit(self, table: Any, replaced: list[Any]) -> None:
         segments = [segment for segment, _ in self._built]

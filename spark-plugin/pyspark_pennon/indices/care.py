@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.indices import models as index_models
 from pyspark_pennon.indices.tasks import BuildSegment, MergeSegments
 from pyspark_pennon.spark_api import parallelism
@@ -74,7 +74,7 @@ def optimize(
     spark: SparkSession, read: ReadOptions, names: list[str] | None, *, retrain: bool, progress: bool | None
 ) -> None:
     """One attempt on the newest version: see `LanceTable.optimizeIndices`."""
-    table = wheel.open_table(read)
+    table = tables.open_table(read)
     pinned = replace(read, version=int(table.version))
     indices = {index.name: index for index in table.describe_indices()}
     if not {*indices}.issuperset(names or ()):
@@ -110,7 +110,7 @@ def _planned(
     covered = {fragment for segment in index.segments for fragment in segment.fragment_ids}
     wanted = {*rows} if retrain else {*rows} - covered
     tasks = min(tasks, sum(rows[fragment] for fragment in wanted) // _LEAST_ROWS)
-    groups = wheel.fragment_groups(table, tasks, among=wanted) if tasks > 1 else []
+    groups = tables.fragment_groups(table, tasks, among=wanted) if tasks > 1 else []
     # Files of a clone or a branch may be those of another table.
     if len(groups) < 2 or len(index.field_names) != 1 or any(part.base_id is not None for part in index.segments):
         return None

@@ -88,12 +88,10 @@ class IndexMethods(TableHandle):
         kind: Any = index_type
         if parameters is not None and not is_vector:
             kind = IndexConfig(index_type, dict(parameters))
-        names = self._open().schema.names
-        column = stored_name(names, column, is_sensitive=is_case_sensitive(self._spark)) or column
+        names = self._target.open().schema.names
+        column = stored_name(names, column, is_sensitive=is_case_sensitive(self._target.spark)) or column
         build = IndexBuild(
-            self._spark,
-            self._uri,
-            self._storage_options,
+            self._target,
             column,
             kind,
             name=f"{column}_idx" if name is None else name,
@@ -101,8 +99,8 @@ class IndexMethods(TableHandle):
             replaces=replace,
             progress=progress,
         )
-        with verb_errors(self._uri):
-            retried(build.attempt, f"the index {build.name} of {self._uri}", is_repeatable=True)
+        with verb_errors(self.uri):
+            retried(build.attempt, f"the index {build.name} of {self.uri}", is_repeatable=True)
 
     def optimizeIndices(  # noqa: N802
         self, names: list[str] | None = None, *, retrain: bool = False, progress: bool | None = None
@@ -147,11 +145,11 @@ class IndexMethods(TableHandle):
         >>> table.indices().first().unindexed_rows
         0
         """
-        read = ReadOptions(self._uri, self._storage_options)
-        with verb_errors(self._uri):
+        read = ReadOptions(self.uri, self._target.storage_options)
+        with verb_errors(self.uri):
             retried(
-                lambda: index_care.optimize(self._spark, read, names, retrain=retrain, progress=progress),
-                f"the care of indices of {self._uri}",
+                lambda: index_care.optimize(self._target.spark, read, names, retrain=retrain, progress=progress),
+                f"the care of indices of {self.uri}",
                 is_repeatable=True,
             )
 
@@ -173,7 +171,7 @@ class IndexMethods(TableHandle):
         >>> table.indices().count()
         0
         """
-        self._open().drop_index(name)
+        self._target.open().drop_index(name)
 
     def indices(self) -> DataFrame:
         """The indices, and how much of the table they cover.
@@ -198,7 +196,7 @@ class IndexMethods(TableHandle):
         |id_idx|Bitmap|   [id]|           3|             0|
         +------+------+-------+------------+--------------+
         """
-        table = self._open()
+        table = self._target.open()
         rows = []
         for index in table.describe_indices():
             figures = table.index_statistics(index.name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.options.source import ReadOptions
 
 
@@ -23,7 +23,7 @@ class BuildSegment:
 
     def run(self) -> Any:
         """The entry of the segment, which is not committed."""
-        return wheel.open_table(self.read).create_index_uncommitted(
+        return tables.open_table(self.read).create_index_uncommitted(
             self.column, self.kind, self.name, replace=True, fragment_ids=self.fragments, **self.parameters
         )
 
@@ -40,6 +40,6 @@ class MergeSegments:
         from pennon import UnsupportedError
 
         try:
-            return wheel.open_table(self.read).merge_existing_index_segments(self.segments)
+            return tables.open_table(self.read).merge_existing_index_segments(self.segments)
         except UnsupportedError:
             return None

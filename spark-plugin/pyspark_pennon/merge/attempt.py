@@ -24,8 +24,9 @@ from pyspark_pennon.merge.plan import Keys, bounds_of, is_of_nanoseconds, keys_o
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of, fetched, others
 from pyspark_pennon.reads.frames import table_frame
-from pyspark_pennon.row_changes import Target, changes_schema, number_of_tasks, repeated_row_named
+from pyspark_pennon.row_changes import changes_schema, number_of_tasks, repeated_row_named
 from pyspark_pennon.spark_api import as_column
+from pyspark_pennon.target import Target
 from pyspark_pennon.tasks.executor import run_partitions
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import committed

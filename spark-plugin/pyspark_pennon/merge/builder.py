@@ -30,8 +30,9 @@ from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.merge.attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge.clauses import Clause
 from pyspark_pennon.merge.plan import is_deterministic
-from pyspark_pennon.row_changes import Target, assigned_columns
+from pyspark_pennon.row_changes import assigned_columns
 from pyspark_pennon.spark_api import is_frame, spark_context
+from pyspark_pennon.target import Target
 from pyspark_pennon.tasks.executor import described
 from pyspark_pennon.tasks.orphans import verb_errors
 from pyspark_pennon.tasks.retries import retried

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import spark_api, wheel
+from pyspark_pennon import tables
 from pyspark_pennon.catalyst.equal_columns import column_named, equal_columns
 from pyspark_pennon.catalyst.filters import Translator
 from pyspark_pennon.catalyst.needed_columns import seen
@@ -189,15 +189,15 @@ def bounds_of(source: DataFrame, table: Any, keys: Mapping[str, str]) -> tuple[i
     row = source.agg(*aggregates).first()
     assert row is not None
     kinds = {name: spark_type(table.schema.field(name)) for name in compared}
-    translator = Translator(wheel.full_schema(table), kinds)
+    translator = Translator(tables.full_schema(table), kinds)
     bounds: list[str | None] = []
     for at, target in enumerate(compared):
         kind = table.schema.field(target).type
         least, most = (_value(row[1 + 2 * at + side], kind) for side in range(2))
         if least is not None:
-            bounds.append(translator.translate(spark_api.GreaterThanOrEqual((target,), least)))
+            bounds.append(translator.predicate("GreaterThanOrEqual", target, least))
         if most is not None:
-            bounds.append(translator.translate(spark_api.LessThanOrEqual((target,), most)))
+            bounds.append(translator.predicate("LessThanOrEqual", target, most))
     return int(row[0]), [text for text in bounds if text is not None]
 
 

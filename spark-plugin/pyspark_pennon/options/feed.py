@@ -7,26 +7,51 @@ As in a read, underscores and capitals in names do not matter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, natural, positive, time_of
+from pyspark_pennon.options.values import (
+    OptionValues,
+    Parsers,
+    bare,
+    boolean,
+    column_names,
+    natural,
+    positive,
+    time_of,
+)
 
 LATEST = "latest"
 """The starting version of a stream that is only to see what comes."""
 
-_FEED = ("readChangeFeed", "startingVersion", "startingTimestamp", "dropUnchanged")
-_BATCH = ("endingVersion", "endingTimestamp", "netChanges")
-_STREAM = ("maxVersionsPerTrigger", "maxRowsPerTrigger", "skipChangeCommits")
-_COMMON = ("path", "columns")
-_ROW_ID = "with_row_id"
+
+def _version_or_latest(text: str) -> int | str:
+    return LATEST if text.strip().lower() == LATEST else natural(text)
+
+
+# The field of `FeedOptions` for an option has its name in lower case, with underscores.
+_FEED: Parsers = {
+    "readChangeFeed": boolean,
+    "startingVersion": _version_or_latest,
+    "startingTimestamp": time_of,
+    "dropUnchanged": boolean,
+}
+_BATCH: Parsers = {"endingVersion": natural, "endingTimestamp": time_of, "netChanges": boolean}
+_STREAM: Parsers = {
+    "maxVersionsPerTrigger": positive,
+    "maxRowsPerTrigger": positive,
+    "skipChangeCommits": boolean,
+}
+_COMMON: Parsers = {"columns": column_names}
+_ROW_ID: Parsers = {"with_row_id": boolean}
 # Delta's older spelling.
 _ALIASES = {"readchangedata": "readChangeFeed"}
 _SWITCHES = {"readchangefeed", "readchangedata"}
 
-STREAM_NAMES = (*_COMMON, *_FEED, *_STREAM, _ROW_ID)
+STREAM_NAMES = (*_COMMON, *_FEED, *_STREAM, *_ROW_ID)
 """Options of a stream."""
 
 _LIMITS = "a batch of a stream is limited by 'maxVersionsPerTrigger' or 'maxRowsPerTrigger'"
@@ -56,10 +81,10 @@ class FeedOptions:
     starting_timestamp: datetime | None = None
     ending_version: int | None = None
     ending_timestamp: datetime | None = None
-    net: bool = False
+    net_changes: bool = False
     drop_unchanged: bool = False
-    max_versions: int | None = None
-    max_rows: int | None = None
+    max_versions_per_trigger: int | None = None
+    max_rows_per_trigger: int | None = None
     skip_change_commits: bool = False
     with_row_id: bool = False
 
@@ -72,27 +97,18 @@ class FeedOptions:
         stream
             Whether they are those of a stream; None where Spark does not say, and asks for the columns of either.
         """
-        own = {True: (*_STREAM, _ROW_ID), False: _BATCH, None: (*_BATCH, *_STREAM, _ROW_ID)}[stream]
+        # A feed that is read once starts at a version that there is.
+        batch = {"startingVersion": natural, **_BATCH}
+        own: Parsers = {
+            True: {**_STREAM, **_ROW_ID},
+            False: batch,
+            None: {**_BATCH, **_STREAM, **_ROW_ID},
+        }[stream]
         action = {True: "stream", False: "change feed", None: "change feed or stream"}[stream]
-        known = (*_COMMON, *_FEED, *own)
+        known = {**_COMMON, **_FEED, **own}
         values = OptionValues(options, known, action, aliases=_ALIASES, elsewhere=_elsewhere(action))
-        get = values.get
-        parsed = cls(
-            uri=values.uri(),
-            storage_options=values.storage_options(),
-            read_change_feed=get("readChangeFeed", boolean, False),
-            columns=get("columns", column_names),
-            starting_version=get("startingVersion", natural if stream is False else _version_or_latest),
-            starting_timestamp=get("startingTimestamp", time_of),
-            ending_version=get("endingVersion", natural),
-            ending_timestamp=get("endingTimestamp", time_of),
-            net=get("netChanges", boolean, False),
-            drop_unchanged=get("dropUnchanged", boolean, False),
-            max_versions=get("maxVersionsPerTrigger", positive),
-            max_rows=get("maxRowsPerTrigger", positive),
-            skip_change_commits=get("skipChangeCommits", boolean, False),
-            with_row_id=get(_ROW_ID, boolean, False),
-        )
+        given = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in values.given().items()}
+        parsed = cls(values.uri(), values.storage_options(), **given)
         parsed.check()
         return parsed
 
@@ -103,7 +119,7 @@ class FeedOptions:
         given = {
             "endingVersion": self.ending_version,
             "endingTimestamp": self.ending_timestamp,
-            "netChanges": self.net or None,
+            "netChanges": self.net_changes or None,
         }
         ends = [f"'{name}'" for name, value in given.items() if value is not None]
         of_streams = f". A stream has no end and no net form: leave out {' and '.join(ends)} there" if ends else ""
@@ -178,7 +194,3 @@ def _elsewhere(action: str) -> Callable[[str], str | None]:
         return None if hint is None else f"Unknown Pennon option '{name}' in a {action}: {hint}"
 
     return say
-
-
-def _version_or_latest(text: str) -> int | str:
-    return LATEST if text.strip().lower() == LATEST else natural(text)

@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.options.feed import OF_DELTA, STREAM_NAMES
 from pyspark_pennon.options.provider import ProvidedOptions, with_provider
-from pyspark_pennon.options.values import OptionValues, bare, boolean, column_names, positive, time_of
+from pyspark_pennon.options.values import OptionValues, Parsers, bare, boolean, column_names, positive, time_of
 from pyspark_pennon.spark_api import spark_context
 
 if TYPE_CHECKING:
+    from pennon.types import Durability
     from pyspark.sql import SparkSession
 
 SESSION_PREFIX = "spark.pennon.storage."
@@ -107,29 +108,14 @@ class ReadOptions:
         # `schema()` does not know that it is of a stream.
         values = OptionValues(
             options,
-            sorted(_READ),
+            _READ,
             "read",
             elsewhere=_belongs(_WRITE, "read", "write"),
             others=("stream", STREAM_NAMES),
         )
-        version: int | None = values.get("version", positive)
-        tag: str | None = values.get("tag", str)
-        return cls(
-            uri=values.uri(),
-            storage_options=values.storage_options(),
-            version=one_reference(version, tag),
-            columns=values.get("columns", _columns),
-            filter_sql=values.get("filter_sql", str),
-            push_filters=values.get("push_filters", boolean, False),
-            with_row_id=values.get("with_row_id", boolean, False),
-            with_row_address=values.get("with_row_address", boolean, False),
-            with_row_versions=values.get("with_row_versions", boolean, False),
-            batch_size=values.get("batch_size", positive, DEFAULT_BATCH_SIZE),
-            tasks=values.get("tasks", positive),
-            bytes_per_task=values.get("bytes_per_task", positive),
-            branch=values.get("branch", str),
-            timestamp=values.get("timestamp", _time),
-        )
+        uri, given = values.uri(), values.given()
+        version = one_reference(given.pop("version", None), given.pop("tag", None))
+        return cls(uri, values.storage_options(), version, **given)
 
 
 def checked_version(version: Any) -> int | str | None:
@@ -166,7 +152,7 @@ class WriteOptions:
     create: bool = False
     merge_schema: bool = False
     drop_system_columns: bool = False
-    durability: Literal["full", "os"] = "full"
+    durability: Durability = "full"
     is_case_sensitive: bool = False
     """Whether names of columns differ by case, as in the session of `write`; the data source does not know."""
     file_parameters: dict[str, Any] = field(default_factory=dict)
@@ -177,24 +163,17 @@ class WriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Parse Spark's options of a write; `ValueError` names the option at fault."""
-        values = OptionValues(options, sorted(_WRITE), "write", elsewhere=_belongs(_READ, "write", "read"))
-        return cls(
-            uri=values.uri(),
-            storage_options=values.storage_options(),
-            create=values.get("create", boolean, False),
-            merge_schema=values.get("merge_schema", boolean, False),
-            drop_system_columns=values.get("drop_system_columns", boolean, False),
-            durability=values.get("durability", _durability, "full"),
-            file_parameters=_given(
-                max_rows_per_file=values.get("max_rows_per_file", positive),
-                max_bytes_per_file=values.get("max_bytes_per_file", positive),
-            ),
-            table_parameters=_given(
-                enable_stable_row_ids=values.get("enable_stable_row_ids", boolean),
-                data_storage_version=values.get("data_storage_version", str),
-                compatible_with=values.get("compatible_with", str),
-            ),
+        values = OptionValues(options, _WRITE, "write", elsewhere=_belongs(_READ, "write", "read"))
+        return cls.of(values.uri(), values.storage_options(), **values.given())
+
+    @classmethod
+    def of(cls, uri: str, storage_options: Mapping[str, str], **given: Any) -> WriteOptions:
+        """Options by their names; None for one that is not given."""
+        files, tables = (
+            {name: value for name in known if (value := given.pop(name, None)) is not None}
+            for known in (_FILES, _TABLES)
         )
+        return cls(uri, storage_options, file_parameters=files, table_parameters=tables, **given)
 
 
 def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -254,45 +233,7 @@ def _is_redacted(spark: SparkSession, name: str) -> bool:
     return started.contains(name) and re.search(pattern, name) is not None
 
 
-_READ = frozenset(
-    {
-        "path",
-        "version",
-        "tag",
-        "branch",
-        "timestamp",
-        "columns",
-        "filter_sql",
-        "push_filters",
-        "with_row_id",
-        "with_row_address",
-        "with_row_versions",
-        "batch_size",
-        "tasks",
-        "bytes_per_task",
-    }
-)
-_WRITE = frozenset(
-    {
-        "path",
-        "create",
-        "merge_schema",
-        "drop_system_columns",
-        "max_rows_per_file",
-        "max_bytes_per_file",
-        "data_storage_version",
-        "enable_stable_row_ids",
-        "compatible_with",
-        "durability",
-    }
-)
-
-
-def _given(**parameters: Any) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if value is not None}
-
-
-def _belongs(others: frozenset[str], action: str, opposite: str) -> Callable[[str], str | None]:
+def _belongs(others: Parsers, action: str, opposite: str) -> Callable[[str], str | None]:
     """What to say of options with another name or of another action."""
 
     def say(name: str) -> str | None:
@@ -310,12 +251,11 @@ def _time(text: str) -> str:
     return time_of(text).isoformat()
 
 
-def _durability(text: str) -> Literal["full", "os"]:
-    if text == "full":
-        return "full"
-    if text == "os":
-        return "os"
-    raise invalid("expected 'full' or 'os'")
+def durability_of(text: str) -> Durability:
+    """What a commit survives, by its name."""
+    if text not in ("full", "os"):
+        raise invalid("expected 'full' or 'os'")
+    return "os" if text == "os" else "full"
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -323,3 +263,33 @@ def _columns(text: str) -> tuple[str, ...]:
     if not names:
         raise invalid("expected at least one name")
     return names
+
+
+_READ: Parsers = {
+    "version": positive,
+    "tag": str,
+    "branch": str,
+    "timestamp": _time,
+    "columns": _columns,
+    "filter_sql": str,
+    "push_filters": boolean,
+    "with_row_id": boolean,
+    "with_row_address": boolean,
+    "with_row_versions": boolean,
+    "batch_size": positive,
+    "tasks": positive,
+    "bytes_per_task": positive,
+}
+"""Options of a read: the fields of `ReadOptions`, and `tag`."""
+
+_FILES: Parsers = {"max_rows_per_file": positive, "max_bytes_per_file": positive}
+_TABLES: Parsers = {"data_storage_version": str, "enable_stable_row_ids": boolean, "compatible_with": str}
+_WRITE: Parsers = {
+    "create": boolean,
+    "merge_schema": boolean,
+    "drop_system_columns": boolean,
+    **_FILES,
+    **_TABLES,
+    "durability": durability_of,
+}
+"""Options of a write: fields of `WriteOptions`, and parameters of files and of new tables."""

@@ -16,11 +16,17 @@ from typing import Any, TypeVar
 from pyspark_pennon.errors import invalid, suggestion
 from pyspark_pennon.options.provider import PROVIDER, with_provider
 
+PATH = "path"
+"""The option in which Spark passes the URI of the table."""
+
 STORAGE_PREFIX = "storage."
 PROVIDER_OPTION = "storageOptionsProvider"
 """The option with the name of a function that provides storage options; `storage.provider` as well."""
 
 T = TypeVar("T")
+
+Parsers = Mapping[str, Callable[[str], Any]]
+"""The options of an action: their names, as errors list them, and how their texts are parsed."""
 
 
 def bare(name: str) -> str:
@@ -36,7 +42,7 @@ class OptionValues:
     options
         As Spark passes them.
     known
-        The names of options, as errors list them.
+        The options that there are, besides those of every action.
     action
         What they are for: `read`, `stream`.
     aliases
@@ -50,16 +56,16 @@ class OptionValues:
     def __init__(
         self,
         options: Mapping[str, str],
-        known: Iterable[str],
+        known: Parsers,
         action: str,
         *,
         aliases: Mapping[str, str] | None = None,
         elsewhere: Callable[[str], str | None] | None = None,
         others: tuple[str, Iterable[str]] | None = None,
     ) -> None:
-        names = list(known)
-        spellings = {bare(name): name for name in names}
-        spellings.update({old: new for old, new in (aliases or {}).items() if new in names})
+        spellings = {bare(name): name for name in (PATH, *known)}
+        spellings.update({old: new for old, new in (aliases or {}).items() if new in known})
+        self._known = known
         self._options: dict[str, str] = {}
         self._storage: dict[str, str] = {}
         for given, value in options.items():
@@ -73,22 +79,16 @@ class OptionValues:
             spelling = spellings.get(bare(name))
             if spelling is None:
                 known_elsewhere = None if elsewhere is None else elsewhere(given)
-                raise invalid(known_elsewhere or _unknown(given, spellings, names, action, others))
+                raise invalid(known_elsewhere or _unknown(given, spellings, known, action, others))
             self._options[spelling] = value
 
-    def get(self, name: str, parse: Callable[[str], T], default: Any = None) -> Any:
-        """The value of an option, or the default."""
-        text = self._options.get(name)
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise invalid(f"Pennon option '{name}' is {text!r}: {error}") from None
+    def given(self) -> dict[str, Any]:
+        """The values of the options that were given, by their names, without the URI and options of the store."""
+        return {name: parsed(name, text, self._known[name]) for name, text in self._options.items() if name != PATH}
 
     def uri(self) -> str:
         """The table's URI, which Spark passes as an option."""
-        uri = self._options.get("path", "").strip()
+        uri = self._options.get(PATH, "").strip()
         if not uri:
             raise invalid("the table's URI is missing: give it to load(uri), save(uri) or start(uri)")
         return uri
@@ -101,7 +101,7 @@ class OptionValues:
 def _unknown(
     name: str,
     spellings: Mapping[str, str],
-    known: list[str],
+    known: Iterable[str],
     action: str,
     others: tuple[str, Iterable[str]] | None,
 ) -> str:
@@ -113,14 +113,18 @@ def _unknown(
         bare(PROVIDER_OPTION): PROVIDER_OPTION,
     }
     hint = suggestion(bare(name), candidates, cutoff=0.5)
-    listed = f"{_listed(known)}, storage.<key>"
+    listed = f"{', '.join(known)}, storage.<key>"
     if names:
-        listed += f"; those of a {other}: {_listed(names)}, storage.<key>"
+        listed += f"; those of a {other}: {', '.join(names)}, storage.<key>"
     return f"Unknown Pennon option '{name}' in a {action}; {hint}Options are: {listed}"
 
 
-def _listed(options: Iterable[str]) -> str:
-    return ", ".join(option for option in options if option != "path")
+def parsed(name: str, text: str, parse: Callable[[str], T]) -> T:
+    """The value of an option. Raises an error that names it."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise invalid(f"Pennon option '{name}' is {text!r}: {error}") from None
 
 
 def boolean(text: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import internal
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.tasks.workers import mapped
@@ -131,7 +131,7 @@ def block_of(address: Column) -> Column:
 
 
 def _schema(table: Any, options: ReadOptions, columns: Sequence[str]) -> StructType:
-    return wheel.read_schema(table, replace(options, columns=tuple(columns), with_row_address=False))
+    return tables.read_schema(table, replace(options, columns=tuple(columns), with_row_address=False))
 
 
 def _joined(first: pa.Schema, second: pa.Schema) -> pa.Schema:
@@ -142,7 +142,7 @@ class AddressedRows:
     """Columns of one version, read by address, fragment by fragment."""
 
     def __init__(self, options: ReadOptions, names: list[str]) -> None:
-        self._table = wheel.open_table(options)
+        self._table = tables.open_table(options)
         self._names = names
         self._blobs = blob_columns(self._table, names)
         self._plain = [name for name in names if name not in self._blobs]

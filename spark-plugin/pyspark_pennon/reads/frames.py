@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.options.source import DEFAULT_BATCH_SIZE, ReadOptions, one_reference, session_storage_options
 from pyspark_pennon.options.values import given_columns
 from pyspark_pennon.reads.reader import spark_batches
@@ -127,16 +127,16 @@ def read(
         branch=branch,
         timestamp=timestamp,
     )
-    table = wheel.open_table(options)
-    options = wheel.with_stored_columns(table, options, spark)
+    table = tables.open_table(options)
+    options = tables.with_stored_columns(table, options, spark)
     if where is None:
         return table_frame(spark, table, options)
     from pyspark_pennon.catalyst.conditions import analysed
 
-    names = wheel.read_columns(table, options)
-    everything = replace(options, columns=wheel.readable_columns(table, options))
+    names = tables.read_columns(table, options)
+    everything = replace(options, columns=tables.readable_columns(table, options))
     with failures_named():
-        condition = analysed(spark, table, wheel.read_schema(table, everything), where).later()
+        condition = analysed(spark, table, tables.read_schema(table, everything), where).later()
     if condition.is_exact:
         return table_frame(spark, table, replace(options, filter_sql=condition.with_filter(filter_sql)))
     asked = list(table.schema.names if options.columns is None else options.columns)
@@ -157,12 +157,12 @@ def table_frame(
     fragments
         Tasks that read none of these are left out. Others may read more.
     """
-    columns = wheel.read_columns(table, options)
+    columns = tables.read_columns(table, options)
     if not columns:
         # Spark takes no rows without columns from a function.
         return table_frame(spark, table, replace(options, with_row_address=True), fragments).select()
-    schema = wheel.read_schema(table, options)
-    plan = wheel.plan_read(table, options, columns, parallelism(spark))
+    schema = tables.read_schema(table, options)
+    plan = tables.plan_read(table, options, columns, parallelism(spark))
     shipped = ShippedPlan.of(plan, options.storage_options)
     if fragments is not None:
         shipped = shipped.chosen(

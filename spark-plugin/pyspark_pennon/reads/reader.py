@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.catalyst.filters import Translator, conjunction
 from pyspark_pennon.errors import invalid, noted
-from pyspark_pennon.spark_api import DataSourceReader, Filter, InputPartition
+from pyspark_pennon.spark_api import DataSourceReader, InputPartition
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.workers import quick_task
 from pyspark_pennon.types.arrow_facts import READ
@@ -28,6 +28,7 @@ from pyspark_pennon.version_times import version_microseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from pyspark_pennon.options.source import ReadOptions
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 def pinned_schema(options: ReadOptions) -> StructType:
     """The schema of a frame, with the version that it will read."""
-    table = wheel.open_table(options)
-    schema = wheel.read_schema(table, wheel.with_stored_columns(table, options))
+    table = tables.open_table(options)
+    schema = tables.read_schema(table, tables.with_stored_columns(table, options))
     first = schema.fields[0]
     found = {"location": table.uri, "version": table.version, "made": version_microseconds(table)}
     first.metadata = {**first.metadata, READ: {**_asked(options), **found}}
@@ -83,10 +84,10 @@ class Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Divide the version into tasks."""
         table = self._opened()
-        wheel.check_asked(table, self._options, self._schema)
+        tables.check_asked(table, self._options, self._schema)
         # The processors of the executors are not known here.
-        names = wheel.asked_columns(table, self._schema)
-        plan = wheel.plan_read(table, self._options, names, os.cpu_count() or 1)
+        names = tables.asked_columns(table, self._schema)
+        plan = tables.plan_read(table, self._options, names, os.cpu_count() or 1)
         shipped = ShippedPlan.of(plan, self._options.storage_options)
         return [TaskPartition(shipped.only(number)) for number in range(len(shipped))] or [TaskPartition(None)]
 
@@ -100,7 +101,7 @@ class Reader(DataSourceReader):
 
     def _opened(self) -> Any:
         """The table, at the version of the frame. Raises an error if it is another table now."""
-        table = wheel.open_table(self._options)
+        table = tables.open_table(self._options)
         made = version_microseconds(table)
         if self._made is not None and made != self._made:
             raise invalid(
@@ -124,7 +125,7 @@ class FilteringReader(Reader):
         """Take over the filters that translate exactly; return the others to Spark."""
         table = self._opened()
         kinds = {field.name: field.dataType for field in self._schema.fields}
-        translator = Translator(wheel.full_schema(table), kinds)
+        translator = Translator(tables.full_schema(table), kinds)
         taken = [] if self._options.filter_sql is None else [self._options.filter_sql]
         refused = []
         for pushed in filters:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads.addressed_rows import AddressedRows
 from pyspark_pennon.tasks.plans import numbered
@@ -78,7 +78,7 @@ class Search:
         target = expected_schema(schema)
 
         def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            table = wheel.open_table(self.read)
+            table = tables.open_table(self.read)
             for batch in batches:
                 for start in range(0, batch.num_rows, MOST_QUERIES):
                     asked = self.valid(pa.Table.from_batches([batch.slice(start, MOST_QUERIES)]))
@@ -107,7 +107,7 @@ class Search:
             if number >= len(tasks):
                 return
             fragments, part = tasks[number]
-            table = wheel.open_table(self.read)
+            table = tables.open_table(self.read)
             rows = self._found(
                 table,
                 vectors.slice(part.start, len(part)),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.options.search import FAST_SEARCH, search_options
 from pyspark_pennon.options.source import ReadOptions, one_reference, session_storage_options
@@ -125,8 +125,8 @@ def nearest(
     )
     more = search_options(options)
     fast_search = bool(more.pop(FAST_SEARCH, False))
-    table = wheel.open_table(read)
-    read = wheel.with_stored_columns(table, read, spark)
+    table = tables.open_table(read)
+    read = tables.with_stored_columns(table, read, spark)
     is_sensitive = is_case_sensitive(spark)
     wanted_column = column if query_column is None else query_column
     asked_column = stored_name(queries.columns, wanted_column, is_sensitive=is_sensitive)
@@ -137,7 +137,7 @@ def nearest(
     if columns is None:
         others = tuple(name for name in table.schema.names if name != column.split(".")[0])
         read = replace(read, columns=others)
-    names = wheel.read_columns(table, read)
+    names = tables.read_columns(table, read)
     kept = [name for name in queries.columns if name != asked_column]
     clashes = sorted({*kept, DISTANCE} & {*names} | {DISTANCE} & {*kept})
     if clashes:
@@ -160,7 +160,7 @@ def nearest(
     from pyspark.sql.types import FloatType, StructField, StructType
 
     fields = [queries.schema[name] for name in kept]
-    found = wheel.read_schema(table, read)
+    found = tables.read_schema(table, read)
     schema = StructType([*fields, *found.fields, StructField(DISTANCE, FloatType(), True)])
     if not queries.isStreaming and not _has_index(table, search):
         size = vectors.list_size * vectors.value_type.bit_width // 8
@@ -225,7 +225,7 @@ def _few(queries: DataFrame, search: Search) -> pa.Table | None:
 
 def _divided(table: Any, queries: int, wanted: int) -> list[tuple[list[int], range]]:
     """About so many tasks: groups of fragments, with some of the queries each if there are fewer groups."""
-    groups = wheel.fragment_groups(table, wanted)
+    groups = tables.fragment_groups(table, wanted)
     parts = min(queries, -(-wanted // max(1, len(groups))))
     share = -(-queries // max(1, parts))
     return [

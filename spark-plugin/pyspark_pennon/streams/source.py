@@ -36,7 +36,6 @@ from pyspark_pennon.feed.changes import (
     DESCRIBING,
     History,
     check_types,
-    columns_of,
     contiguous_from,
     data_schema,
     fragments_of,
@@ -95,10 +94,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """The limits of the options, in the form that Spark knows."""
-        if self._options.max_rows is not None:
-            return ReadMaxRows(self._options.max_rows)
-        if self._options.max_versions is not None:
-            return ReadMaxFiles(self._options.max_versions)
+        if self._options.max_rows_per_trigger is not None:
+            return ReadMaxRows(self._options.max_rows_per_trigger)
+        if self._options.max_versions_per_trigger is not None:
+            return ReadMaxFiles(self._options.max_versions_per_trigger)
         return ReadAllAvailable()
 
     @noted()
@@ -167,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The next fragments of the snapshot; whole ones, at least one."""
         fragments = fragments_of(table)
         end = len(fragments)
-        most = self._options.max_rows if is_limited else None
+        most = self._options.max_rows_per_trigger if is_limited else None
         if most is not None:
             rows = 0
             for at in range(first, len(fragments)):
@@ -181,12 +180,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _versions_until(self, table: Any, begin: int, is_limited: bool) -> int:
         """The last version of the next batch; `begin` for none."""
         end = int(table.version)
-        if is_limited and self._options.max_versions is not None:
-            end = min(end, begin + self._options.max_versions)
+        if is_limited and self._options.max_versions_per_trigger is not None:
+            end = min(end, begin + self._options.max_versions_per_trigger)
         if end <= begin:
             return begin
         self._check_kept(table, begin, end)
-        most = self._options.max_rows if is_limited else None
+        most = self._options.max_rows_per_trigger if is_limited else None
         if most is None and self._options.read_change_feed:
             return end
         # A window of its own, so that the newest versions are not looked at again and again.
@@ -246,19 +245,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The processors of the executors are not known here.
         history = History(table.checkout_version(end), begin, end, os.cpu_count() or 1)
         found: list[InputPartition] = []
-        first = begin
         columns = self._columns(table)
-        newest = _facts(table, columns)
-        # Ranges within which the columns do not change, in those of the newest version.
-        breaks = [*(version for version in history.column_changes() if version > begin + 1), end + 1]
-        for after in breaks:
-            is_as_newest = _facts(table.checkout_version(after - 1), columns) == newest
-            shown_as = None if is_as_newest else int(table.version)
+        for first, until, shown_as in history.spans(begin, end, columns, table):
             if self._options.read_change_feed:
-                found.extend(history.ranges(first, after - 1, columns, shown_as))
+                found.extend(history.ranges(first, until, columns, shown_as))
             else:
-                found.extend(self._appends(table, history, first, after - 1, columns, shown_as))
-            first = after - 1
+                found.extend(self._appends(table, history, first, until, columns, shown_as))
         return found
 
     def _appends(
@@ -391,11 +383,6 @@ def _version_offset(table: Any) -> Offset:
 def _position(offset: Offset) -> int:
     """The version up to which an offset has read."""
     return int(offset["snapshot"] if "snapshot" in offset else offset["version"])
-
-
-def _facts(table: Any, columns: tuple[str | None, ...]) -> dict[str, Any]:
-    """What identifies some columns of a version."""
-    return {column.name: column for column in columns_of(table) if column.name in columns}
 
 
 def _article(operation: str | None) -> str:

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import invalid, unsupported
 from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.options.source import WriteOptions
-from pyspark_pennon.row_changes import Target
 from pyspark_pennon.spark_api import spark_context
 from pyspark_pennon.streams.batch_calls import current_run, numbered_call
 from pyspark_pennon.streams.sink import QUERY_PROPERTY, StreamBatch, make_table
+from pyspark_pennon.target import Target
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
-from pyspark_pennon.types.schema import SYSTEM_COLUMNS, quoted
+from pyspark_pennon.types.schema import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, SYSTEM_COLUMNS, quoted
 from pyspark_pennon.types.storable import frame_schema, stored_columns
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _CHANGE = "_feed_change"
 _RANK = "_feed_rank"
-_FEED = ("_change_type", "_commit_version", "_commit_timestamp")
+_FEED = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 _GONE = ("delete", "update_preimage")
 
 _log = logging.getLogger(__name__)
@@ -165,9 +165,9 @@ def apply_changes(
                 f"its columns are {', '.join(batch.columns)}"
             )
         names = [name for name in batch.columns if name not in _FEED and name not in SYSTEM_COLUMNS]
-        is_gone = fn.col("_change_type").isin(*_GONE)
+        is_gone = fn.col(CHANGE_TYPE).isin(*_GONE)
         # An update that changes a key leaves the old one: in its version, what comes counts more than what goes.
-        last = _newest(batch, keys, [fn.col("_commit_version").desc(), is_gone.asc()])
+        last = _newest(batch, keys, [fn.col(COMMIT_VERSION).desc(), is_gone.asc()])
         rows = last.select(*(fn.col(quoted(name)) for name in names), is_gone.alias(_CHANGE))
         values: dict[str, Column | str] = {name: fn.col(f"s.{quoted(name)}") for name in names}
         gone = fn.col(f"s.{_CHANGE}")
@@ -242,7 +242,7 @@ def _started(
     keys = _keys_of(rows, columns, keys)
     spark = rows.sparkSession
     uri = destination.uri
-    target = Target.of(spark, uri, destination.storage_options or {}, "t")
+    target = Target.of(spark, uri, destination.storage_options, "t")
     context = spark_context(spark)
     if context is None:
         raise unsupported(
@@ -253,7 +253,7 @@ def _started(
     if query is None:
         raise invalid("This runs in a streaming query: give it to writeStream.foreachBatch(...)")
     stored: Any = stored_columns(rows.select(*(quoted(name) for name in columns)).schema, drop_system_columns=False)
-    if wheel.find_table(uri, target.storage_options) is None:
+    if tables.find_table(uri, target.storage_options) is None:
         options = WriteOptions(uri=uri, storage_options=target.storage_options)
         make_table(options, frame_schema(stored))
     condition = fn.lit(True)

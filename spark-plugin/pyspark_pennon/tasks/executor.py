@@ -23,10 +23,11 @@ from pyspark import cloudpickle
 from pyspark_pennon.errors import internal, raised_in_task
 from pyspark_pennon.spark_api import spark_context, to_arrow
 from pyspark_pennon.tasks.failed_jobs import failures_named
-from pyspark_pennon.tasks.orphans import current, files_of
+from pyspark_pennon.tasks.orphans import current
 from pyspark_pennon.tasks.plans import numbered
 from pyspark_pennon.tasks.progress import Done, progress_line
 from pyspark_pennon.tasks.releases import check_release, installed_release
+from pyspark_pennon.tasks.results import files_of
 from pyspark_pennon.tasks.workers import mapped
 
 if TYPE_CHECKING:

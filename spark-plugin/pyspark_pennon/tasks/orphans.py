@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon.tasks.failed_jobs import failures_named
+from pyspark_pennon.tasks.results import files_of
 from pyspark_pennon.texts import counted, in_bytes
 
 if TYPE_CHECKING:
@@ -28,22 +29,6 @@ MOST_NAMES = 20
 """The most files that a sentence names."""
 
 _log = logging.getLogger(__name__)
-
-
-def files_of(result: Any) -> dict[str, int]:
-    """Bytes by path below the table of the files that the result of a task tells about; none for other values."""
-    if isinstance(result, list):
-        return {path: size for part in result for path, size in files_of(part).items()}
-    fragments = getattr(result, "new_fragments", None)
-    if fragments is not None:
-        written = (file for fragment in fragments for file in fragment.files)
-        return {f"data/{file.path}": file.file_size_bytes or 0 for file in written}
-    files = getattr(result, "files", None)
-    if isinstance(files, Mapping):
-        return dict(files)
-    if files and hasattr(result, "index_version"):
-        return {f"_indices/{result.uuid}/{file.path}": file.size_bytes for file in files}
-    return {}
 
 
 class _Union(AccumulatorParam[dict[str, int]]):

@@ -85,13 +85,13 @@ class ShippedPlan:
 
     def job(self) -> Any:
         """The `pennon.jobs.JobPlan` that says not how many tasks there are."""
-        return self.opened(self.texts[0])
-
-    def opened(self, text: str) -> Any:
-        """A plan from its JSON, for the same table."""
         from pennon import jobs
 
-        return jobs.JobPlan.from_json(text, **self.reached())
+        return jobs.JobPlan.from_json(self.texts[0], **self.reached())
+
+    def with_uuid(self, uuid: str) -> ShippedPlan:
+        """The same plan, which says not how many tasks there are, with another uuid."""
+        return replace(self, texts=(self.job().with_uuid(uuid).json(),))
 
     def reached(self) -> dict[str, Any]:
         """How the table is reached, as arguments of `pennon`."""

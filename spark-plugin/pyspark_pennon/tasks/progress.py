@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.tasks.orphans import files_of
+from pyspark_pennon.tasks.results import rows_and_files
 from pyspark_pennon.texts import in_bytes
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class Done:
 
     @classmethod
     def of(cls, result: Any) -> Done:
-        """What the result of one task says: of a job, of a compaction, a list of them, or anything else."""
-        return cls(1, _rows(result), sum(files_of(result).values()))
+        """What the result of one task says."""
+        rows, files = rows_and_files(result)
+        return cls(1, rows, sum(files.values()))
 
     def __add__(self, other: Done) -> Done:
         return Done(self.tasks + other.tasks, self.rows + other.rows, self.bytes + other.bytes)
@@ -75,15 +76,6 @@ class Done:
         if self.bytes:
             parts.append(in_bytes(self.bytes))
         return ", ".join(parts)
-
-
-def _rows(result: Any) -> int:
-    if isinstance(result, list):
-        return sum(map(_rows, result))
-    fragments = getattr(result, "new_fragments", None)
-    if fragments is not None:
-        return sum(fragment.num_rows for fragment in fragments)
-    return int(getattr(result, "rows", 0))
 
 
 class _Sum(AccumulatorParam[Done]):

@@ -8,7 +8,7 @@ whose type differs are cast.
 from __future__ import annotations
 
 from array import array as packed
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import pyarrow as pa
@@ -61,10 +61,12 @@ def filled_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Reco
     return pa.RecordBatchReader.from_batches(schema, map(convert, chain([first], filled)))
 
 
-def spark_rows(rows: pa.Table | pa.RecordBatchReader, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of a table in the types that Spark expects."""
-    convert = converter(rows.schema, target, safe=False)
-    return map(convert, rows.to_batches() if isinstance(rows, pa.Table) else rows)
+def spark_rows(rows: pa.Table | Iterable[pa.RecordBatch], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of a table in the types that Spark expects; all batches have the columns of the first one."""
+    batches = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
+    first = next(batches, None)
+    if first is not None:
+        yield from map(converter(first.schema, target, safe=False), chain([first], batches))
 
 
 def is_blob(field: pa.Field) -> bool:

@@ -64,6 +64,10 @@ FRAGMENT_BITS = 32
 CHANGE_TYPE = "_change_type"
 """The column that says what becomes, or became, of a row."""
 
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+"""The columns of a change feed with the version of a change, and its time."""
+
 ROW_VERSIONS = ("_row_created_at_version", "_row_last_updated_at_version")
 SYSTEM_COLUMNS = frozenset({ROW_ID, ROW_ADDRESS, "_rowoffset", *ROW_VERSIONS})
 """Columns every table has without storing them; uint64 in Arrow, long in Spark."""

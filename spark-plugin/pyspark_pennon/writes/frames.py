@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import invalid
-from pyspark_pennon.options.source import WriteOptions, session_storage_options
+from pyspark_pennon.options.source import WriteOptions, durability_of, session_storage_options
+from pyspark_pennon.options.values import parsed
 from pyspark_pennon.tasks.executor import described
 from pyspark_pennon.tasks.orphans import verb_errors
 from pyspark_pennon.types.column_names import is_case_sensitive
@@ -131,29 +132,24 @@ def write(
     [Row(id=3, day=29, carrier=None), Row(id=7, day=28, carrier='UA')]
     """
     found_mode = _checked_mode(mode, replace_where, merge_schema, schema)
-    if durability not in ("full", "os"):
-        raise invalid(f"durability is {durability!r}: expected 'full' or 'os'")
     if max_tasks is not None and max_tasks < 1:
         raise invalid(f"max_tasks is {max_tasks}: expected 1 or more")
-    given = {
-        "enable_stable_row_ids": enable_stable_row_ids,
-        "data_storage_version": data_storage_version,
-        "compatible_with": compatible_with,
-    }
-    sizes = {"max_rows_per_file": max_rows_per_file, "max_bytes_per_file": max_bytes_per_file}
-    options = WriteOptions(
-        uri=uri,
-        storage_options=session_storage_options(df.sparkSession, storage_options),
+    options = WriteOptions.of(
+        uri,
+        session_storage_options(df.sparkSession, storage_options),
         create=found_mode in ("create", "ignore"),
         merge_schema=merge_schema,
         drop_system_columns=drop_system_columns,
-        durability="os" if durability == "os" else "full",
+        durability=parsed("durability", durability, durability_of),
         is_case_sensitive=is_case_sensitive(df.sparkSession),
-        file_parameters={name: value for name, value in sizes.items() if value is not None},
-        table_parameters={name: value for name, value in given.items() if value is not None},
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        enable_stable_row_ids=enable_stable_row_ids,
+        data_storage_version=data_storage_version,
+        compatible_with=compatible_with,
     )
     if found_mode == "ignore":
-        table = wheel.find_table(uri, options.storage_options)
+        table = tables.find_table(uri, options.storage_options)
         if table is not None:
             return nothing_done(table)
     with described(df.sparkSession, f"write to {uri}"), verb_errors(uri):
@@ -179,7 +175,7 @@ def _written(
     if replace_where is not None:
         from pyspark_pennon.writes.replace import replace_rows
 
-        table = wheel.find_table(uri, options.storage_options)
+        table = tables.find_table(uri, options.storage_options)
         if table is not None:
             return replace_rows(frame, data, options, replace_where)
         frame = only_where(frame, replace_where)
@@ -196,7 +192,7 @@ def _written(
         return run(frame, planned(), None if replace_where is None else REPLACES)
     except pennon.AlreadyExistsError:
         # Another writer has made the table meanwhile.
-        table = wheel.find_table(uri, options.storage_options)
+        table = tables.find_table(uri, options.storage_options)
         if table is None or mode not in ("append", "ignore"):
             raise
         if mode == "ignore":
@@ -235,7 +231,7 @@ def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, ove
     """Sizes of vectors of Spark ML that nothing tells: those of the first row."""
     if not any(is_ml_vector(column.dataType) for column in data.fields):
         return {}
-    table = None if overwrite else wheel.find_table(options.uri, options.storage_options)
+    table = None if overwrite else tables.find_table(options.uri, options.storage_options)
     names = [name for name in data.names if table is None or name not in table.schema.names]
     sizes = {}
     for name in unsized_vectors(data, names):

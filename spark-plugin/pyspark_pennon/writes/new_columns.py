@@ -8,14 +8,13 @@ that it lacks, and commits these columns and the rows together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import mismatch, missing
 from pyspark_pennon.tasks.retries import retried
 from pyspark_pennon.types.storable import append_schema, frame_schema, new_columns, refuse_other_case
@@ -127,7 +126,7 @@ class NewColumns:
         written = list(fragments)
 
         def attempt() -> int:
-            table = wheel.find_table(uri, storage_options)
+            table = tables.find_table(uri, storage_options)
             if table is None:
                 raise missing(f"The table {uri} was removed while rows for it were written", uri)
             status = table.commit_status(uuid)
@@ -152,23 +151,6 @@ class NewFragments:
     def rows(self) -> int:
         """Rows of all fragments."""
         return sum(fragment.physical_rows for fragment in self.new_fragments)
-
-    def json(self) -> str:
-        """Inverse of `from_json`."""
-        return json.dumps(
-            {"task": self.number, "new_fragments": [fragment.to_json() for fragment in self.new_fragments]}
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> NewFragments | None:
-        """What a task wrote; None of the JSON of a [TaskResult][pennon.jobs.TaskResult]."""
-        from pennon.fragment import FragmentMetadata
-
-        found = json.loads(text)
-        if "new_fragments" not in found:
-            return None
-        fragments = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in found["new_fragments"]]
-        return cls(found["task"], fragments)
 
 
 def missing_fields(
@@ -238,19 +220,18 @@ def renumbered(fragments: Iterable[Any], written: pa.Schema, table: Any) -> list
     pennon.SchemaMismatchError
         Another writer has dropped one of them, or changed its type.
     """
-    from pennon.fragment import FragmentMetadata
     from pennon.schema import LanceSchema
 
     _check_same(written, table)
     own = _ids(LanceSchema.from_pyarrow(written).fields())
     ids = dict(zip(own, _ids(table.lance_schema.field(name) for name in written.names), strict=True))
-    found = []
-    for fragment in fragments:
-        metadata = fragment.to_json()
-        for file in metadata["files"]:
-            file["fields"] = [ids[field] for field in file["fields"]]
-        found.append(FragmentMetadata.from_json(json.dumps(metadata)))
-    return found
+    return [
+        replace(
+            fragment,
+            files=[replace(file, fields=[ids[field] for field in file.fields]) for file in fragment.files],
+        )
+        for fragment in fragments
+    ]
 
 
 def _ids(fields: Iterable[Any]) -> Iterator[int]:

@@ -15,14 +15,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.errors import exists
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.tasks.orphans import committing, files_of, mark_not_orphans
+from pyspark_pennon.tasks.orphans import committing, mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan
+from pyspark_pennon.tasks.results import rows_and_files
 from pyspark_pennon.tasks.retries import committed
 from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema
@@ -91,7 +92,7 @@ class WritePlan:
         """
         from pennon import jobs
 
-        table = wheel.find_table(options.uri, options.storage_options)
+        table = tables.find_table(options.uri, options.storage_options)
         if table is not None and options.create:
             raise exists(f"Dataset already exists: {options.uri}", options.uri)
         version = 0 if table is None else int(table.version)
@@ -140,8 +141,21 @@ class WritePlan:
             return NewFragments(number, fragments)
         return self.plan.task(number).run(rows, **self.file_parameters)
 
-    def commit(self, results: list[Any]) -> dict[str, int]:
+    def with_uuid(self, uuid: str) -> WritePlan:
+        """The same write with another uuid of its transaction, before any task runs."""
+        return replace(self, plan=self.plan.with_uuid(uuid))
+
+    def has_changes(self, results: list[Any]) -> bool:
+        """Whether a commit makes a version: an overwrite without rows does."""
+        return bool(results) or self.plan.job().kind == "overwrite"
+
+    def commit(self, results: list[Any], properties: Mapping[str, str] | None = None) -> dict[str, int]:
         """Publish what the tasks wrote in one commit, and say what was done.
+
+        Parameters
+        ----------
+        properties
+            Those of the transaction.
 
         Raises
         ------
@@ -152,44 +166,46 @@ class WritePlan:
         """
         import pennon
 
-        plan = self.plan.job()
+        rows, files = rows_and_files(results)
         done = {
-            "num_inserted_rows": sum(result.rows for result in results),
+            "num_inserted_rows": rows,
             "num_deleted_rows": 0,
-            "num_files": sum(len(files_of(result)) for result in results),
+            "num_files": len(files),
             "version": self.version,
         }
-        if not results and plan.kind != "overwrite":
+        if not self.has_changes(results):
             return done
+        plan = self.plan.job()
         if self.new is not None:
-            return {**done, "version": self._append_with(self.new, plan.uuid, results)}
+            return {**done, "version": self._append_with(self.new, plan.uuid, results, properties)}
         try:
-            report = committed(plan, results)
+            report = committed(plan, results, properties=properties)
         except pennon.AlreadyExistsError:
             if not self.is_append or self.must_create:
                 raise
-            report = self._append_to_new_table(plan, results)
+            report = self._append_to_new_table(plan, results, properties)
         if report.counts is not None:
             done["num_inserted_rows"] = report.counts["num_inserted_rows"]
             done["num_deleted_rows"] = report.counts["num_deleted_rows"]
         return {**done, "version": report.dataset.version}
 
-    def _append_with(self, new: NewColumns, uuid: str, results: list[NewFragments]) -> int:
+    def _append_with(
+        self, new: NewColumns, uuid: str, results: list[NewFragments], properties: Mapping[str, str] | None
+    ) -> int:
         """Commit the rows and the columns; gives the version."""
         in_order = sorted(results, key=lambda result: result.number)
         fragments = [fragment for result in in_order for fragment in result.new_fragments]
+        storage_options, durability = self.plan.storage_options, self.plan.durability
         with committing(results):
-            return new.append(
-                fragments, self.schema, self.uri, uuid, self.plan.storage_options, self.plan.durability
-            )
+            return new.append(fragments, self.schema, self.uri, uuid, storage_options, durability, properties)
 
-    def _append_to_new_table(self, planned: Any, results: list[Any]) -> Any:
+    def _append_to_new_table(self, planned: Any, results: list[Any], properties: Mapping[str, str] | None) -> Any:
         """Append files that were written for a new table to the one that another writer made meanwhile."""
         from pennon import jobs
         from pennon.schema import LanceSchema
 
         storage_options = self.plan.storage_options
-        table = wheel.find_table(self.uri, storage_options)
+        table = tables.find_table(self.uri, storage_options)
         status = None if table is None else table.commit_status(planned.uuid)
         if table is not None and status is not None and status.committed:
             mark_not_orphans(results)
@@ -201,15 +217,8 @@ class WritePlan:
                 self.uri,
             )
         _log.info("another writer made %s first: the rows are appended", self.uri)
-        append = json.loads(jobs.plan_append(table).json())
-        append["job"]["uuid"] = planned.uuid
-        plan = self.plan.opened(json.dumps(append))
-        moved = [{**json.loads(result.json()), "version": table.version} for result in results]
-        return committed(plan, [jobs.TaskResult.from_json(json.dumps(result)) for result in moved])
-
-
-def result_of(text: str) -> Any:
-    """What a task wrote, from its JSON: a [TaskResult][pennon.jobs.TaskResult] or [NewFragments][]."""
-    from pennon.jobs import TaskResult
-
-    return NewFragments.from_json(text) or TaskResult.from_json(text)
+        plan = jobs.plan_append(table, durability=self.plan.durability).with_uuid(planned.uuid)
+        # The files are the same: only the version that they are for is another one.
+        moved = [{**json.loads(result.json()), "version": plan.version} for result in results]
+        results = [jobs.TaskResult.from_json(json.dumps(result)) for result in moved]
+        return committed(plan, results, properties=properties)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_pennon import wheel
+from pyspark_pennon import tables
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.tasks.plans import ShippedPlan
@@ -41,7 +41,7 @@ def replace_rows(
     """
 
     def attempt() -> dict[str, int]:
-        table: Any = wheel.open_table(ReadOptions(options.uri, options.storage_options))
+        table: Any = tables.open_table(ReadOptions(options.uri, options.storage_options))
         is_sensitive = options.is_case_sensitive
         new = missing_fields(table.schema, data, is_sensitive=is_sensitive) if options.merge_schema else []
         columns = append_schema(pa.schema([*table.schema, *new]), data, is_sensitive=is_sensitive)

@@ -6,18 +6,19 @@ after a commit that raised, when the files may belong to a published version. So
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import TaskContext
 
 from pyspark_pennon.errors import internal, noted
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
-from pyspark_pennon.tasks.orphans import files_of, sentence
+from pyspark_pennon.tasks.orphans import sentence
+from pyspark_pennon.tasks.results import files_of
 from pyspark_pennon.tasks.workers import quick_task
 from pyspark_pennon.types.storable import stored_columns
-from pyspark_pennon.writes.plan import WritePlan, result_of
+from pyspark_pennon.writes.plan import WritePlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task wrote, as JSON; None for no rows."""
+    """What one task wrote, as [WritePlan.write_partition][] says."""
 
     number: int
-    result: str | None
+    result: Any
+
+
+WrittenT = TypeVar("WrittenT", bound=Written)
 
 
 @dataclass(frozen=True)
@@ -56,30 +60,44 @@ class Writer(DataSourceArrowWriter):
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of the partition with a number, which orders them in the table."""
-        result = self.plan.write_partition(number, batches)
-        return Written(number, None if result is None else result.json())
+        return Written(number, self.plan.write_partition(number, batches))
 
     @noted()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks in one commit; runs in a process of the driver."""
-        written = [message for message in messages if isinstance(message, Written)]
-        if len(written) != len(messages):
-            raise internal(
-                f"{len(messages) - len(written)} of {len(messages)} write tasks reported nothing; "
-                "nothing was committed"
-            )
-        if len({message.number for message in written}) < len(written):
-            raise internal("two partitions have one number; nothing was committed")
-        self.plan.commit([result_of(message.result) for message in written if message.result is not None])
+        self.plan.commit(results_of(complete(messages, Written, "write tasks")))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove nothing, and log what is left; a cleanup of the table removes it."""
-        texts = [message.result for message in messages if isinstance(message, Written) and message.result]
         if not self._is_committed():
-            sentence(self.plan.uri, files_of([result_of(text) for text in texts]))
+            written = [message for message in messages if isinstance(message, Written)]
+            sentence(self.plan.uri, files_of(results_of(written)))
 
     def _is_committed(self) -> bool:
-        from pyspark_pennon import wheel
+        from pyspark_pennon import tables
 
-        table = wheel.find_table(self.plan.uri, self.plan.plan.storage_options)
+        table = tables.find_table(self.plan.uri, self.plan.plan.storage_options)
         return table is not None and bool(table.commit_status(self.plan.plan.job().uuid).committed)
+
+
+def complete(messages: Sequence[WriterCommitMessage | None], kind: type[WrittenT], tasks: str) -> list[WrittenT]:
+    """The messages of all tasks. Raises an error if one is missing.
+
+    Parameters
+    ----------
+    tasks
+        What they are, for the error.
+    """
+    written = [message for message in messages if isinstance(message, kind)]
+    if len(written) != len(messages):
+        raise internal(
+            f"{len(messages) - len(written)} of {len(messages)} {tasks} reported nothing; nothing was committed"
+        )
+    if len({message.number for message in written}) < len(written):
+        raise internal("two partitions have one number; nothing was committed")
+    return written
+
+
+def results_of(written: Sequence[Written]) -> list[Any]:
+    """What tasks wrote that had rows."""
+    return [message.result for message in written if message.result is not None]

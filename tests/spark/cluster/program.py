@@ -25,28 +25,23 @@ from pyspark_pennon import LanceTable, apply_changes, optimize, read, row_change
 from pyspark_pennon.merge import attempt as merge_attempt
 from pyspark_pennon.writes import tasks as write_tasks
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from support.spark_session import start_session
+
 Rows = dict[int, tuple[int, str]]
 
 
 def session(master: str) -> SparkSession:
-    builder = (
-        SparkSession.builder.master(master)
-        .appName("pennon-cluster")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "512m")
-        .config("spark.executor.memory", "512m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
+    given = (setting.split("=", 1) for setting in os.environ.get("PENNON_TEST_CONF", "").split())
+    settings = {
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
         # In a checkout the packages are not installed; executors do not get the path of the driver.
-        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    )
-    for setting in os.environ.get("PENNON_TEST_CONF", "").split():
-        builder = builder.config(*setting.split("=", 1))
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        **dict(given),
+    }
+    return start_session(master, settings)
 
 
 class Checked:

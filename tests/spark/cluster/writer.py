@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +21,11 @@ SCHEMA = pa.schema({"key": pa.string(), "n": pa.int64()})
 
 
 def session() -> Any:
-    from pyspark.sql import SparkSession
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-    builder = SparkSession.builder.master("local[1]").appName("writer").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "600m").config("spark.sql.shuffle.partitions", "1")
-    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    from support.spark_session import start_session
+
+    return start_session("local[1]", {"spark.driver.memory": "600m", "spark.sql.shuffle.partitions": "1"})
 
 
 def by_spark(uri: str, name: str, commits: int) -> None:

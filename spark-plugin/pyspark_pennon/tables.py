@@ -1,4 +1,4 @@
-"""What reads and verbs share of `pennon`: tables from options, columns and schemas, plans of reads and writes.
+"""Tables: how they are opened, their columns as Spark reads them, and how a scan of one is divided.
 
 Tasks and the driver's helper processes share nothing, so a table is opened from its URI. Here and elsewhere
 `pennon` is imported inside of functions: Spark imports this package in processes that never touch a table.
