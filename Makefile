@@ -140,6 +140,7 @@ test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 LANES := 3.5 4.0 connect
 
 .PHONY: lanes
+lanes: export PENNON_LONG_TESTS := 1
 lanes: $(LANES:%=lane-%)
 	@echo "make lanes: all tests passed with $(LANES)"
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -17,6 +20,8 @@ pytest.register_assert_rewrite("support")
 # A shell starts what runs in the background without Ctrl-C, which the processes that tests interrupt would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MEMORY, ROOM = Path("/dev/shm"), 2 << 30
 
 # Scripts that write files; to look for examples in them would run them.
 collect_ignore = ["golden"]
@@ -37,6 +42,11 @@ class ExamplesOverTorch:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spread(of, times): some of the cases in `make test`, see support/spread.py")
+    from support.long import LONG
+
+    # A commit waits until a disk has it, which takes longer than all else: `make nightly` tests with one.
+    if not LONG and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     # The hook of a file is called for the tests below it only, and the examples are those of the package.
     if importlib.util.find_spec("torch") is None:
         config.pluginmanager.register(ExamplesOverTorch())

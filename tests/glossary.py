@@ -19,6 +19,7 @@ have to be converted.
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import sys
@@ -165,16 +166,17 @@ PHRASE = re.compile(
 Finding = tuple[int, str, str]
 
 
-def in_name(name: str, path: str = "") -> Iterator[tuple[str, str]]:
+@functools.cache
+def in_name(name: str, path: str = "") -> list[tuple[str, str]]:
     """What an identifier in a file has of the lists, with what to write instead."""
-    if name in NAMES and is_meant(name, path):
-        yield name, NAMES[name]
+    found = [(name, NAMES[name])] if name in NAMES and is_meant(name, path) else []
     parts = "_".join(part.lower() for part in PARTS_OF_NAME.findall(name))
     for ordinary in ORDINARY:
         parts = re.sub(rf"(?<![a-z0-9]){ordinary}(?![a-z0-9])", "", parts)
     for part, instead in PARTS.items():
         if part in parts and re.search(rf"(?<![a-z0-9]){part}(?![a-z0-9])", parts) and is_meant(part, path):
-            yield name, instead
+            found.append((name, instead))
+    return found
 
 
 def in_text(text: str, line: int, path: str = "") -> Iterator[Finding]:

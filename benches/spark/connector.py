@@ -16,7 +16,6 @@ It needs the packages of `requirements/lanes/3.5.txt` in an environment of its o
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import tempfile
@@ -30,28 +29,21 @@ from pyspark_pennon import LanceTable, read, write
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
 from records import Record, check_whole, line, result, save
+from spark_session import start_session
 
 CATALOG = "com.lancedb.lance.spark.LanceNamespaceSparkCatalog"
 
 
 def session(jar: Path, root: Path) -> SparkSession:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("pennon-connector")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.jars", str(jar))
-        .config("spark.sql.catalog.lance", CATALOG)
-        .config("spark.sql.catalog.lance.impl", "dir")
-        .config("spark.sql.catalog.lance.root", str(root))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.jars": str(jar),
+        "spark.sql.catalog.lance": CATALOG,
+        "spark.sql.catalog.lance.impl": "dir",
+        "spark.sql.catalog.lance.root": str(root),
+    }
+    return start_session("local[2]", settings)
 
 
 def noop(frame: DataFrame) -> None:

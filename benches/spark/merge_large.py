@@ -32,25 +32,21 @@ from pyspark_pennon import LanceTable
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
 from records import Record, check_whole, line, result, save
+from spark_session import start_session
 
 BATCH = 500_000
 
 
 def session() -> SparkSession:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .appName("pennon-merge-large")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.executor.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "16")
-        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    )
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    settings = {
+        # It says what was shuffled.
+        "spark.ui.enabled": "true",
+        "spark.driver.memory": "1g",
+        "spark.executor.memory": "1g",
+        "spark.sql.shuffle.partitions": "16",
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
+    return start_session("local-cluster[2,1,1024]", settings)
 
 
 def rows(count: int) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import statistics
 import subprocess
 import sys
@@ -21,11 +20,11 @@ from pathlib import Path
 
 import pennon
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 
 from records import Record, check_whole, line, result, save
+from spark_session import start_session
 
 WRITER = """
 import sys, time, pennon, pyarrow as pa
@@ -46,10 +45,7 @@ def main() -> None:
     arguments = parser.parse_args()
     check_whole(parser, arguments)
     record = Record()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("pennon-pace").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
+    spark = start_session("local[2]", {})
     with tempfile.TemporaryDirectory(prefix="pennon-pace-") as folder:
         first, second = f"{folder}/first.lance", f"{folder}/second.lance"
         pennon.write_dataset(pa.table({"id": pa.array([], pa.int64())}), first)

@@ -29,7 +29,6 @@ are those for Spark 4.1.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -60,6 +59,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 cloudpickle.register_pickle_by_value(sides)  # workers cannot import it
 
 from records import RESULTS, Record, line, result, save  # noqa: E402
+from spark_session import start_session  # noqa: E402
 
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -85,31 +85,23 @@ PAGES = {ROWS: list(TITLES), 20_000_000: [verb for verb in TITLES if verb not in
 
 
 def session(arguments: argparse.Namespace, warehouse: Path) -> SparkSession:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     extensions = (
         "io.delta.sql.DeltaSparkSessionExtension",
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     )
-    jars = ("spark.jars", arguments.jars) if arguments.jars else ("spark.jars.packages", ",".join(PACKAGES))
-    spark = (
-        SparkSession.builder.master(f"local[{arguments.cores}]")
-        .appName("pennon-bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", str(arguments.cores))
-        .config("spark.databricks.delta.snapshotPartitions", str(arguments.cores))
-        .config(*jars)
-        .config("spark.sql.extensions", ",".join(extensions))
-        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-        .config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
-        .config("spark.sql.catalog.ice.type", "hadoop")
-        .config("spark.sql.catalog.ice.warehouse", str(warehouse))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    jars = {"spark.jars": arguments.jars} if arguments.jars else {"spark.jars.packages": ",".join(PACKAGES)}
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.sql.shuffle.partitions": str(arguments.cores),
+        "spark.databricks.delta.snapshotPartitions": str(arguments.cores),
+        **jars,
+        "spark.sql.extensions": ",".join(extensions),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": str(warehouse),
+    }
+    return start_session(f"local[{arguments.cores}]", settings)
 
 
 def can(side: Side, verb: str) -> bool:

@@ -1,13 +1,13 @@
 """A session of the installed PySpark: of its own process, or of a server of Spark Connect.
 
-These tests run in environments of their own, see `make lanes`: only the wheel, the package and PySpark are there.
+These tests run in environments of their own: only the wheel, the package and PySpark are there. `make test` runs
+those of Spark Connect, `make lanes` all of them, the long ones too.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,25 +15,16 @@ import pyspark_pennon
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark_pennon import LanceTable
-
-# Tests end before the optimizing compiler pays off; the processes that they start inherit this.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+from support.spark_session import start_session
 
 CONNECT = os.environ.get("PENNON_LANE") == "connect"
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.remote("local[2]") if CONNECT else SparkSession.builder.master("local[2]")
-    session = (
-        builder.config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    session = start_session(connect=CONNECT)
+    # What is there now stays, and need not be looked at after each test.
+    gc.freeze()
     yield session
     session.stop()
 

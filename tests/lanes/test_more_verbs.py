@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable
 from pyspark_pennon.spark_api import HAS_STREAMS
+from support.long import long
 from support.spark_frames import counts
 
 CONNECT = os.environ.get("PENNON_LANE") == "connect"
@@ -174,7 +175,9 @@ def test_feeds(table: LanceTable, uri: str) -> None:
     assert table.changes(startingTimestamp=times[3]).select("id").collect() == [(1,)]
 
 
-@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+@pytest.mark.parametrize(
+    "kind", ["BTREE", "BITMAP", *(pytest.param(kind, marks=long) for kind in ("ZONEMAP", "BLOOMFILTER"))]
+)
 def test_indices(spark: SparkSession, frame: DataFrame, table: LanceTable, uri: str, kind: str) -> None:
     table.createIndex("id", kind)
     pyspark_pennon.write(frame.withColumn("id", fn.col("id") + ROWS), uri, mode="append")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 def uri(tmp_path: Path) -> str:
     """Where a table is to be."""
     return str(tmp_path / "table")
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """A folder on a disk: in memory Pennon commits so often that the reference hardly has a turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(params=["2.0", "2.1", "2.2"])

@@ -12,6 +12,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from support.compare import assert_both_agree
+from support.files import all_files
 
 NOW = timedelta(0)
 FIELDS = (
@@ -33,10 +34,6 @@ def history(uri: str, writer: Any) -> None:
     writer.dataset(uri).delete("id = 1")
     writer.write_dataset(rows.slice(5, 5), uri, mode="overwrite")
     writer.write_dataset(rows.slice(10, 5), uri, mode="append")
-
-
-def files(uri: Path) -> set[str]:
-    return {str(path.relative_to(uri)) for path in uri.rglob("*") if path.is_file()}
 
 
 CONDITIONS: list[dict[str, Any]] = [
@@ -65,13 +62,13 @@ def test_the_same_goes(tmp_path: Path, writer: Any, conditions: dict[str, Any]) 
     [transaction] = (left / "_transactions").glob("2-*.txn")
     theirs = lance.dataset(str(left)).cleanup_old_versions(**conditions)
     ours = pennon.dataset(str(right)).cleanup_old_versions(**conditions)
-    kept = {str(transaction.relative_to(left))} - files(left)
+    kept = {str(transaction.relative_to(left))} - all_files(left)
     size = (right / kept.copy().pop()).stat().st_size if kept else 0
     expected = {name: getattr(theirs, name) for name in FIELDS}
     expected["transaction_files_removed"] -= len(kept)
     expected["bytes_removed"] -= size
     assert {name: getattr(ours, name) for name in FIELDS} == expected
-    assert files(right) - kept == files(left)
+    assert all_files(right) - kept == all_files(left)
     for version in lance.dataset(str(right)).versions():
         assert_both_agree(right, version["version"])
     lance.write_dataset(pa.table({"id": [1], "text": ["x"]}), str(right), mode="append")
@@ -103,7 +100,7 @@ def test_indices(tmp_path: Path) -> None:
     shutil.copytree(left, right)
     theirs, ours = table.cleanup_old_versions(NOW), pennon.dataset(str(right)).cleanup_old_versions(NOW)
     assert ours.index_files_removed == theirs.index_files_removed == 2
-    assert files(right) == files(left)
+    assert all_files(right) == all_files(left)
     assert lance.dataset(str(right)).to_table(filter="id = 7").num_rows == 1
 
 

@@ -23,7 +23,7 @@ from support.seeds import SEED
 from support.tables import numbers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_000)]
-KILLS = int(os.environ.get("PENNON_KILLS", "150" if LONG else "80"))
+KILLS = int(os.environ.get("PENNON_KILLS", "150" if LONG else "50"))
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +39,8 @@ def zygote() -> Iterator[Zygote]:
     zygote.close()
 
 
-def test_no_acknowledged_commit_is_lost(tmp_path: Path) -> None:
-    counts = run(KILLS, SEED, WRITERS.split(","), tmp_path)
+def test_no_acknowledged_commit_is_lost(disk_path: Path) -> None:
+    counts = run(KILLS, SEED, WRITERS.split(","), disk_path)
     assert counts["kills"] == KILLS
     assert counts[ACKNOWLEDGED] > KILLS // 2, "the writers hardly got to write"
     for library in set(WRITERS.split(",")):

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from lance.file import LanceFileReader
+from support.long import LONG
 from support.spread import spread
 
-ROWS, OF_FRAGMENT = 20_000, 3_500
+ROWS = 20_000 if LONG else 9_000
+OF_FRAGMENT, OF_LARGER = ROWS * 7 // 40, ROWS * 9 // 20
 NUMBERS = np.random.default_rng(7).permutation(ROWS)
 COLUMNS: dict[str, pa.Array] = {
     "number": pa.array(NUMBERS, pa.int64()),
@@ -77,7 +79,7 @@ def test_values_stay(uri: str, stable: bool, version: str, library: Any, deleted
     before = {name: pages(uri, name) for name in COLUMNS}
     bytes_before = {name: stored(uri, name) for name in COLUMNS}
     # Twice: the second time the pages are those that the first one wrote.
-    for target in (9_000, ROWS):
+    for target in (OF_LARGER, ROWS):
         assert table.optimize.compact_files(target_rows_per_fragment=target).fragments_removed > 0
         live = table.to_table(["id"], with_row_address=True)
         id_of = dict(zip(live["_rowaddr"].to_pylist(), live["id"].to_pylist(), strict=True))

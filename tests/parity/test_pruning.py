@@ -151,7 +151,7 @@ def test_nan_is_kept(tmp_path: Path) -> None:
         assert ours.count_rows(predicate) == theirs.count_rows(predicate)
 
 
-def test_deletes_see_the_same_rows(table: str, tmp_path: Path) -> None:
+def test_deletes_see_the_same_rows(tmp_path: Path) -> None:
     choice = random.Random(4)
     for number, predicate in enumerate(choice.sample(PREDICATES, 12)):
         data = batch(0)

@@ -13,18 +13,15 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
-from support.long import LONG
 from support.scalar_indices import (
     NULL_SHARE,
     PREDICATES,
     ROWS,
     VALUES,
     compare,
-    compare_some,
     table_of,
     uses_an_index,
 )
-from support.seeds import SEED
 from support.spread import spread
 
 KINDS = ("BTREE", "BITMAP")
@@ -295,135 +292,6 @@ def test_items_of_lists(uri: str, stable: bool, file_version: str, library: Any,
     pennon.dataset(uri).optimize.compact_files()
     compare(uri, [*LISTS, "array_has(c, 'q')"])
     assert pennon.dataset(uri).stats.index_stats("c_idx")["num_unindexed_rows"] == 0
-
-
-FILTERS = [
-    "k = 5",
-    "k < 7 and c = 'v2'",
-    "c in ('v1', 'v3') or k between 10 and 14",
-    "not (k > 3)",
-    "k is null",
-    "c is null and k is not null",
-    "c != 'v1'",
-    "c like 'v1%'",
-    "not (k = 5 or c = 'v2')",
-    "array_has(l, 'x1') and k < 20",
-    "not array_has_any(l, ['x1', 'x2'])",
-    "z between 3 and 9",
-    "z is null or z > 95",
-    "z is not null and k = 5",
-    "s = 'w2'",
-    "s in ('w1', 'w3') and z < 50",
-    "s is null",
-    "contains(t, 'abc')",
-    "t like '%bca%c%'",
-]
-# Of fragments that the reference compacted with a remap after a deferred one its B-trees find nothing.
-DEFERS = ("we defer", "they defer")
-
-
-LABELS = [f"x{n}" for n in range(5)]
-
-
-class Program:
-    """Random changes of a table with indices of all kinds, by both libraries in turns."""
-
-    def __init__(self, uri: str, stable: bool, seed: str) -> None:
-        self.uri, self.stable, self.rng, self.next = uri, stable, random.Random(seed), 0
-        self.done: list[str] = []
-        pennon.write_dataset(self.rows(240), uri, enable_stable_row_ids=stable, max_rows_per_file=60)
-        library = self.rng.choice([pennon, lance])
-        library.dataset(uri).create_scalar_index("k", "BTREE")
-        library.dataset(uri).create_scalar_index("c", "BITMAP")
-        library.dataset(uri).create_scalar_index("l", "LABEL_LIST")
-        config, rows = library.indices.IndexConfig, self.rng.choice([1, 7, 50])
-        library.dataset(uri).create_scalar_index("z", config("ZONEMAP", {"rows_per_zone": rows}))
-        library.dataset(uri).create_scalar_index("s", config("BLOOMFILTER", {"number_of_items": rows}))
-        lance.dataset(uri).create_scalar_index("t", "NGRAM")
-
-    def rows(self, count: int) -> pa.Table:
-        def maybe(value: Any) -> Any:
-            return None if self.rng.random() < 0.1 else value
-
-        first, self.next = self.next, self.next + count
-        return pa.table(
-            {
-                "n": pa.array(range(first, self.next), pa.int64()),
-                "k": pa.array([maybe(self.rng.randrange(30)) for _ in range(count)], pa.int64()),
-                "c": pa.array([maybe(f"v{self.rng.randrange(12)}") for _ in range(count)], pa.string()),
-                "l": pa.array([maybe(self.rng.choices(LABELS, k=2)) for _ in range(count)], pa.list_(pa.string())),
-                "z": pa.array([maybe(n // 3 + self.rng.randrange(5)) for n in range(first, self.next)], pa.int64()),
-                "s": pa.array([maybe(f"w{self.rng.randrange(12)}") for _ in range(count)], pa.string()),
-                "t": pa.array([maybe("".join(self.rng.choices("abcAB ", k=7))) for _ in range(count)], pa.string()),
-            }
-        )
-
-    def steps(self) -> dict[str, Callable[[], Any]]:
-        k, c = self.rng.randrange(30), f"'v{self.rng.randrange(12)}'"
-        ours, theirs = pennon.dataset(self.uri), lance.dataset(self.uri)
-        target = self.rng.choice([100, 200, 1000])
-
-        def merge(table: Any) -> None:
-            first = self.rng.randrange(max(1, self.next - 5))
-            source = self.rows(10).set_column(0, "n", pa.array(range(first, first + 10), pa.int64()))
-            table.merge_insert("n").when_matched_update_all().when_not_matched_insert_all().execute(source)
-            self.next += 10
-
-        found: dict[str, Callable[[], Any]] = {
-            "we append": lambda: pennon.write_dataset(
-                self.rows(self.rng.randrange(1, 50)), self.uri, mode="append"
-            ),
-            "they append": lambda: lance.write_dataset(
-                self.rows(self.rng.randrange(1, 50)), self.uri, mode="append"
-            ),
-            "we delete": lambda: ours.delete(f"k = {k}"),
-            "they delete": lambda: theirs.delete(f"n % 7 = {k % 7} and k < 15"),
-            "we update": lambda: ours.update({"k": "k + 1"}, where=f"c = {c}"),
-            "they update": lambda: theirs.update({"c": c}, where=f"k = {k}"),
-            "we update c": lambda: ours.update({"c": c}, where=f"k = {k}"),
-            "we update z": lambda: ours.update({"z": "z + 40", "t": "'abca'"}, where=f"s = 'w{k % 12}'"),
-            "they update s": lambda: theirs.update({"s": "'w1'", "t": "'bcab'"}, where=f"z > {k + 30}"),
-            "we merge": lambda: merge(ours),
-            "they merge": lambda: merge(theirs),
-            "we compact": lambda: ours.optimize.compact_files(target_rows_per_fragment=target),
-            "they compact": lambda: theirs.optimize.compact_files(target_rows_per_fragment=target),
-            "we defer": lambda: ours.optimize.compact_files(
-                target_rows_per_fragment=target, defer_index_remap=True
-            ),
-            "they defer": lambda: theirs.optimize.compact_files(
-                target_rows_per_fragment=target, defer_index_remap=True
-            ),
-            "we optimize": lambda: ours.optimize.optimize_indices(
-                num_indices_to_merge=self.rng.choice([None, 0, 2])
-            ),
-            "we rebuild": lambda: ours.optimize.optimize_indices(retrain=True),
-            "they optimize": lambda: theirs.optimize.optimize_indices(),
-        }
-        for name in DEFERS if self.stable else ():
-            del found[name]
-        if any(name in self.done for name in DEFERS):
-            del found["they compact"]
-        return found
-
-    def run(self, count: int) -> None:
-        for _ in range(count):
-            steps = self.steps()
-            name = self.rng.choice(sorted(steps))
-            self.done.append(name)
-            steps[name]()
-            try:
-                compare_some(self.uri, FILTERS)
-            except AssertionError as error:
-                raise AssertionError(f"{error} after {self.done}") from error
-
-
-PROGRAMS = 60 if LONG else 2
-
-
-@spread(of=1)
-@pytest.mark.parametrize("program", range(PROGRAMS))
-def test_random_programs(uri: str, stable: bool, program: int) -> None:
-    Program(uri, stable, f"{SEED} {program} {stable}").run(40 if LONG else 14)
 
 
 @pytest.mark.parametrize("kind", EVERY)

@@ -16,7 +16,7 @@ import pytest
 from support.long import LONG
 from support.seeds import SEED
 
-FLIPS = 2_000 if LONG else 80
+FLIPS = 2_000 if LONG else 50
 PAGES = {"verify_reads": "pages"}
 
 

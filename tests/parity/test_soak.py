@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def test_it_runs(tmp_path: Path) -> None:
-    asked = ["--seconds", "5", "--round", "2.5", "--seed", os.environ.get("PENNON_SEED", "0")]
+    asked = ["--seconds", "3", "--round", "1.5", "--seed", os.environ.get("PENNON_SEED", "0")]
     command = [sys.executable, "-m", "soak.indices", *asked, "--directory", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)

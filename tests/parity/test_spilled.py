@@ -230,7 +230,7 @@ def answers(uri: str) -> dict[str, Any]:
     return said
 
 
-@spread(of=1, times=2)
+@spread(of=1)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_what_the_reference_does(tables: dict[str, Path], tmp_path: Path, name: str) -> None:
     said = {}
@@ -287,7 +287,7 @@ def patch_and_commit(table: pennon.LanceDataset) -> None:
     pennon.LanceDataset.commit(table.uri, update, read_version=table.version)
 
 
-@spread(of=1, times=2)
+@spread(of=1)
 @pytest.mark.parametrize("name", PENNON)
 def test_what_pennon_does(tables: dict[str, Path], tmp_path: Path, name: str) -> None:
     said = {}

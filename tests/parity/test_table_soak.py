@@ -17,12 +17,12 @@ from support.long import LONG
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 TESTS = Path(__file__).parents[1]
-SECONDS = "300" if LONG else "6"
+SECONDS, KILL_EVERY = ("300", "2") if LONG else ("3", "1")
 UPDATE = {"kind": "update", "change": "count", "low": 0, "high": 9, "every": 1, "rest": 0}
 
 
 def test_it_runs(tmp_path: Path) -> None:
-    asked = ["--seconds", SECONDS, "--kill-every", "2", "--seed", os.environ.get("PENNON_SEED", "0")]
+    asked = ["--seconds", SECONDS, "--kill-every", KILL_EVERY, "--seed", os.environ.get("PENNON_SEED", "0")]
     command = [sys.executable, "-m", "soak.tables", *asked, "--directory", str(tmp_path)]
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)

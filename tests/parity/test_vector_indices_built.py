@@ -11,6 +11,7 @@ import pennon
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.long import LONG
 from support.spread import spread
 from support.vectors import (
     DIMENSION,
@@ -102,7 +103,8 @@ def test_it_is_as_good_as_that_of_the_reference(uri: str, kind: str) -> None:
 def test_graphs_for_inner_products(uri: str, kind: str, spread: float) -> None:
     """Also of vectors whose lengths differ: the longest are near to all others."""
     dice = np.random.default_rng(7)
-    data = dice.normal(size=(3_000, DIMENSION)) * np.exp(spread * dice.normal(size=(3_000, 1)))
+    rows = 3_000 if LONG else 2_000
+    data = dice.normal(size=(rows, DIMENSION)) * np.exp(spread * dice.normal(size=(rows, 1)))
     written(uri, data.astype("f4"), stable=True)
     # Of each library the mean of three graphs: no two builds are alike.
     found = dict.fromkeys(((library, ef) for library in (pennon, lance) for ef in (None, 100)), 0.0)
@@ -166,7 +168,7 @@ def test_the_reference_compacts_it(uri: str, kind: str) -> None:
         table.optimize.optimize_indices()
 
 
-@spread(of=1, times=2)
+@spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("segments", [0, 1, 2])
 def test_rows_are_taken_in(uri: str, stable: bool, kind: str, segments: int) -> None:

@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 # Queries that are refined, one by one.
 REFINED = 200 if LONG else 100
-PATCHES = 100_000 if LONG else 20_000
+PATCHES = 100_000 if LONG else 12_000
 COLLECTIONS: dict[str, Callable[[], Collection]] = {
     "gray patches": lambda: patches(PATCHES, 400),
     "digits": lambda: digits(300),

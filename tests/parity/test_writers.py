@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,9 +40,9 @@ def finish(process: subprocess.Popen[str]) -> dict[str, int]:
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
+def uri(disk_path: Path) -> str:
     """Eight fragments."""
-    uri = str(tmp_path / "t")
+    uri = str(disk_path / "t")
     pennon.write_dataset(pa.table({"id": range(ROWS)}), uri, max_rows_per_file=ROWS // 8, durability="os")
     return uri
 
@@ -80,24 +80,33 @@ def stopped_at_the_end(stop: Path, processes: list[subprocess.Popen[str]]) -> It
         stop.touch()
 
 
-def test_a_compactor_loses_nothing(uri: str, tmp_path: Path) -> None:
+def wait_until(is_enough: Callable[[], bool], processes: list[subprocess.Popen[str]]) -> None:
+    """None of the processes may end before."""
+    while not is_enough():
+        ended = [process.args for process in processes if process.poll() is not None]
+        assert not ended, f"ended before all had done enough: {ended}"
+        time.sleep(0.2)
+
+
+def test_a_compactor_loses_nothing(uri: str, disk_path: Path) -> None:
     """All fragments become one, again and again, while rows are deleted: no rewrite is thrown away.
 
     On a busy machine one side may wait long for the other; all go on until each has done enough.
     """
-    stop = tmp_path / "stop"
+    stop = disk_path / "stop"
     parts = {"pennon": (0, 1_000), "lance": (2_000, 3_000)}
     enough = {"pennon": 60, "lance": 30}
     compactor = start("compact", uri, stop)
     deleters = {module: start("delete", module, uri, *part, stop) for module, part in parts.items()}
     processes = [compactor, *deleters.values()]
+
+    def is_enough() -> bool:
+        return rewrites_of_deletions(uri) > 3 and all(
+            deleted(uri, *part) >= enough[module] for module, part in parts.items()
+        )
+
     with stopped_at_the_end(stop, processes):
-        while rewrites_of_deletions(uri) <= 3 or any(
-            deleted(uri, *part) < enough[module] for module, part in parts.items()
-        ):
-            ended = [process.args for process in processes if process.poll() is not None]
-            assert not ended, f"ended before all had done enough: {ended}"
-            time.sleep(0.2)
+        wait_until(is_enough, processes)
     found = {module: finish(deleter)["found"] for module, deleter in deleters.items()}
     done = finish(compactor)
     assert done["gave_up"] == 0, f"{done['gave_up']} of {done['commits']} rewrites were thrown away"
@@ -127,16 +136,24 @@ def deleted(uri: str, first: int, end: int) -> int:
     return end - first - pennon.dataset(uri).count_rows(f"id >= {first} AND id < {end}")
 
 
-def test_a_compactor_against_updaters(tmp_path: Path) -> None:
+def test_a_compactor_against_updaters(disk_path: Path) -> None:
     """Rows are updated by both, one at a time, while fragments are compacted: no compaction is thrown away."""
-    uri, stop = str(tmp_path / "t"), tmp_path / "stop"
+    uri, stop = str(disk_path / "t"), disk_path / "stop"
     rows = pa.table({"id": pa.array(range(ROWS), pa.int64()), "n": pa.array([0] * ROWS, pa.int64())})
     pennon.write_dataset(rows, uri, max_rows_per_file=ROWS // 8, durability="os")
     parts = {"pennon": range(1_000), "lance": range(2_000, 2_500)}
     compactor = start("optimize", uri, stop)
     updaters = {module: start("update", module, uri, ids.start, ids.stop, stop) for module, ids in parts.items()}
-    with stopped_at_the_end(stop, [compactor, *updaters.values()]):
-        time.sleep(60 if LONG else 6)
+    processes = [compactor, *updaters.values()]
+
+    def is_enough() -> bool:
+        updated = pennon.dataset(uri).to_table(columns=["id"], filter="n > 0")["id"].to_pylist()
+        return "Rewrite" in operations(uri) and all(any(id in ids for id in updated) for ids in parts.values())
+
+    with stopped_at_the_end(stop, processes):
+        if LONG:
+            time.sleep(60)
+        wait_until(is_enough, processes)
     updates = {module: finish(updater)["updates"] for module, updater in updaters.items()}
     done = finish(compactor)
     print(
@@ -168,10 +185,10 @@ def test_many_appenders(uri: str) -> None:
     assert pennon.verify(uri).ok
 
 
-def test_a_counter(tmp_path: Path) -> None:
+def test_a_counter(disk_path: Path) -> None:
     """All increments count: an update that lost the row to another one reads it again."""
     writers, increments = (4, 250) if LONG else (4, 10)
-    uri = str(tmp_path / "counter")
+    uri = str(disk_path / "counter")
     rows = pa.table({"id": pa.array(range(100), pa.int64()), "n": pa.array([0] * 100, pa.int64())})
     pennon.write_dataset(rows, uri, durability="os")
     modules = ["pennon", "lance"] * (writers // 2)

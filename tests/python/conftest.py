@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -23,5 +24,12 @@ def table(uri: str) -> pennon.LanceDataset:
 
 
 def processes() -> ProcessPoolExecutor:
-    """Two that share nothing with this one."""
+    """Two that share nothing with this one, for a test that ends them."""
     return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[ProcessPoolExecutor]:
+    """The same for all tests: they take a second to start."""
+    with processes() as executor:
+        yield executor

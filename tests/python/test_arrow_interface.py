@@ -175,18 +175,20 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_pyarrow_does_not_look_into_what_is_empty(table: pennon.LanceDataset, tmp_path: Path, call: str) -> None:
+def test_pyarrow_does_not_look_into_what_is_empty(table: pennon.LanceDataset, tmp_path: Path) -> None:
     """An error, and not the end of the process."""
     program = f"""
 import pennon, pyarrow.dataset as pads
-dataset, directory = pennon.dataset({table.uri!r}), {str(tmp_path / "parquet")!r}
+dataset = pennon.dataset({table.uri!r})
 fragment = dataset.get_fragments()[0]
-try:
-    {call}
-except Exception as error:
-    print(type(error).__name__, error)
+for at, call in enumerate({list(CALLS)!r}):
+    directory = {str(tmp_path)!r} + f"/parquet-{{at}}"
+    try:
+        exec(call)
+    except Exception as error:
+        print(type(error).__name__, " ".join(str(error).split()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr[-500:]
-    assert CALLS[call] in done.stdout
+    assert done.returncode == 0, (done.stdout, done.stderr[-500:])
+    for (call, expected), printed in zip(CALLS.items(), done.stdout.splitlines(), strict=True):
+        assert expected in printed, call

@@ -1,7 +1,7 @@
 """Small tables and texts that claim to be huge: an error with a type, or work that grows with the bytes there are.
 
-Each case runs in a process of its own, whose memory and time are limited: far above what is needed, far below what
-a quadratic walk or an allocation of the claimed size takes.
+Cases run in processes of their own, whose memory and time are limited: far above what is needed, far below what a
+quadratic walk or an allocation of the claimed size takes. A process starts in half a second, so cases share one.
 """
 
 from __future__ import annotations
@@ -73,42 +73,46 @@ COUNT = "pennon.dataset(argument).count_rows()"
 READ = "pennon.dataset(argument).to_table(with_row_id=True).num_rows"
 
 
-@pytest.mark.parametrize("rows", [2**33, 2**60, 2**64 - 1])
-def test_fragments_of_more_rows_than_have_addresses(uri: str, rows: int) -> None:
-    pennon.write_dataset(numbers(6), uri)
-    forge.forge_fragments(uri, lambda fragment: [*forge.without(fragment, 4), forge.number(4, rows)])
-    outcome = run(COUNT, uri)
-    assert outcome["error"] == "CorruptError"
-    assert f"fragment 0: {rows} physical rows" in str(outcome["text"])
-
-
-@pytest.mark.parametrize("rows", [7, 2**31, 2**32])
-def test_fragments_of_more_rows_than_their_files(uri: str, rows: int) -> None:
-    """The number is possible, so it is believed until a file is opened."""
+def with_rows(uri: str, rows: int) -> str:
+    """A table of six rows whose only fragment says that it has another number of them."""
     pennon.write_dataset(numbers(6), uri)
     forge.forge_fragments(uri, lambda fragment: [*forge.without(fragment, 4, 5, 7, 8), forge.number(4, rows)])
+    return uri
+
+
+def test_fragments_of_more_rows_than_have_addresses(uri: str) -> None:
+    counts = [2**33, 2**60, 2**64 - 1]
+    outcomes = run_all([(COUNT, with_rows(f"{uri}-{rows}", rows)) for rows in counts])
+    for rows, outcome in zip(counts, outcomes, strict=True):
+        assert outcome["error"] == "CorruptError"
+        assert f"fragment 0: {rows} physical rows" in str(outcome["text"])
+
+
+def test_fragments_of_more_rows_than_their_files(uri: str) -> None:
+    """The number is possible, so it is believed until a file is opened."""
+    tables = {rows: with_rows(f"{uri}-{rows}", rows) for rows in (7, 2**31, 2**32)}
     calls = (
-        COUNT,
         "pennon.dataset(argument).to_table().num_rows",
         "pennon.dataset(argument).delete('id = 1')",
         "pennon.dataset(argument).take([0, 5]).num_rows",
     )
-    count, *outcomes = run_all([(call, uri) for call in calls])
-    assert count == {"found": rows}
-    for call, outcome in zip(calls[1:], outcomes, strict=True):
+    assert run_all([(COUNT, table) for table in tables.values()]) == [{"found": rows} for rows in tables]
+    tried = [(call, table) for table in tables.values() for call in calls]
+    for call, outcome in zip(tried, run_all(tried), strict=True):
         assert outcome == {"found": 2} or outcome.get("error") == "CorruptError", (call, outcome)
 
 
-@pytest.mark.parametrize(
-    ("start", "end"), [(0, 2**63), (0, 2**64 - 1), (1, 2**64 - 1), (5, 1), (2**64 - 1, 0), (0, 7)]
-)
-def test_ranges_of_row_ids(uri: str, start: int, end: int) -> None:
-    pennon.write_dataset(numbers(6), uri, enable_stable_row_ids=True)
-    span = forge.encode([forge.number(1, start), forge.number(2, end)])
-    segment = forge.encode([forge.text(1, forge.encode([forge.text(1, span)]))])
-    forge.forge_fragments(uri, lambda fragment: [*forge.without(fragment, 5), forge.text(5, segment)])
-    for outcome in run_all([(READ, uri), ("pennon.dataset(argument)._take_rows([1])", uri)]):
-        assert outcome.get("error") == "CorruptError", outcome
+def test_ranges_of_row_ids(uri: str) -> None:
+    tables = []
+    for start, end in [(0, 2**63), (0, 2**64 - 1), (1, 2**64 - 1), (5, 1), (2**64 - 1, 0), (0, 7)]:
+        span = forge.encode([forge.number(1, start), forge.number(2, end)])
+        segment = forge.text(5, forge.encode([forge.text(1, forge.encode([forge.text(1, span)]))]))
+        tables.append(f"{uri}-{start}-{end}")
+        pennon.write_dataset(numbers(6), tables[-1], enable_stable_row_ids=True)
+        forge.forge_fragments(tables[-1], lambda fragment, segment=segment: [*forge.without(fragment, 5), segment])
+    tried = [(call, table) for table in tables for call in (READ, "pennon.dataset(argument)._take_rows([1])")]
+    for call, outcome in zip(tried, run_all(tried), strict=True):
+        assert outcome.get("error") == "CorruptError", (call, outcome)
         assert "fragment 0" in str(outcome["text"])
 
 
@@ -206,16 +210,10 @@ SQL: dict[str, tuple[str, object]] = {
 }
 
 
-# Each in a process of its own, or all that are refused in one.
-TEXTS = {name: [name] for name in SQL if LONG or SQL[name][1] != "InvalidInputError"}
-if not LONG:
-    TEXTS["refused"] = [name for name in SQL if name not in TEXTS]
-
-
-@pytest.mark.parametrize("group", TEXTS)
-def test_texts(group: str) -> None:
-    outcomes = run_all([(COUNT_WHERE, SQL[name][0]) for name in TEXTS[group]])
-    for name, outcome in zip(TEXTS[group], outcomes, strict=True):
+@pytest.mark.parametrize("names", [[name] for name in SQL] if LONG else [list(SQL)], ids=lambda names: names[0])
+def test_texts(names: list[str]) -> None:
+    outcomes = run_all([(COUNT_WHERE, SQL[name][0]) for name in names])
+    for name, outcome in zip(names, outcomes, strict=True):
         assert outcome.get("found", outcome.get("error")) == SQL[name][1], name
 
 
@@ -359,10 +357,9 @@ def test_pages_that_claim_more(tmp_path: Path, names: list[str]) -> None:
 @pytest.mark.parametrize("page", [forge_pages.constant(bytes(8)), forge_pages.nulls()], ids=["constant", "nulls"])
 def test_few_rows_of_many(tmp_path: Path, page: forge_pages.Page) -> None:
     """A page of 2^32 rows without bytes is as it should be: what is read of it costs what is asked for."""
-    path = forged(tmp_path / "a.lance", "numbers", page, 2**32)
-    assert run(TAKE_OF_FILE, path, most=LITTLE) == {"found": 1}
+    path = str(forged(tmp_path / "a.lance", "numbers", page, 2**32))
     part = "pennon.file.LanceFileReader(argument).read_range(2**32 - 10, 10).to_table().num_rows"
-    assert run(part, path, most=LITTLE) == {"found": 10}
+    assert run_all([(TAKE_OF_FILE, path), (part, path)], most=LITTLE) == [{"found": 1}, {"found": 10}]
 
 
 def test_symbols_expand_eightfold(tmp_path: Path) -> None:
@@ -444,23 +441,23 @@ def test_few_values_with_levels_are_read_in_few_batches(uri: str) -> None:
 def test_texts_end_at_the_memory(tmp_path: Path, values: str, page: forge_pages.Page, rows: int) -> None:
     """How long texts are nobody knows beforehand: what does not fit into the memory of the process is an error."""
     path = forged(tmp_path / "a.lance", values, page, rows)
-    outcome = run(READ_FILE, path, SMALL_SPACE)
+    outcome = run(READ_FILE, path, SMALL_SPACE if LONG else SMALLEST_SPACE)
     assert outcome.get("error") == "CorruptError", outcome
     assert re.search("zstd frame holds more than|after decompression", str(outcome["text"]))
 
 
-@pytest.mark.parametrize("claim", [2**62, 2**31, HUGE, 0, -2])
-def test_deletion_files(uri: str, claim: int) -> None:
+def test_deletion_files(uri: str) -> None:
     """The length before a buffer that is compressed with zstd."""
-    table = lance.write_dataset(numbers(ROWS), uri)
-    table.delete("id % 9 = 1")
-    (path,) = Path(uri, "_deletions").iterdir()
-    content = path.read_bytes()
-    at = content.index(ZSTD_MAGIC) - 8
-    path.write_bytes(content[:at] + claim.to_bytes(8, "little", signed=True) + content[at + 8 :])
-    outcome = run(READ, uri, most=LITTLE)
-    assert outcome.get("error") == "CorruptError", outcome
-    assert "bytes of row ids" in str(outcome["text"])
+    tables = [f"{uri}-{at}" for at in range(5)]
+    for claim, table in zip([2**62, 2**31, HUGE, 0, -2], tables, strict=True):
+        lance.write_dataset(numbers(ROWS), table).delete("id % 9 = 1")
+        (path,) = Path(table, "_deletions").iterdir()
+        content = path.read_bytes()
+        at = content.index(ZSTD_MAGIC) - 8
+        path.write_bytes(content[:at] + claim.to_bytes(8, "little", signed=True) + content[at + 8 :])
+    for table, outcome in zip(tables, run_all([(READ, table) for table in tables], most=LITTLE), strict=True):
+        assert outcome.get("error") == "CorruptError", (table, outcome)
+        assert "bytes of row ids" in str(outcome["text"])
 
 
 @pytest.mark.slow

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +48,11 @@ def table(tmp_path: Path) -> pennon.LanceDataset:
     return pennon.write_dataset(rows, tmp_path / "table", max_rows_per_file=16)
 
 
-def test_a_function_decides_in_threads_and_processes(table: pennon.LanceDataset) -> None:
+def test_a_function_decides_in_threads_and_processes(table: pennon.LanceDataset, workers: Executor) -> None:
     wanted = model(content(table))
     plan = jobs.plan_change_rows(table, CHANGES, columns=["a"], decide=decide, keys=["a"], tasks=4)
     assert (plan.kind, plan.num_tasks) == ("change_rows", 4)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        done = jobs.run(plan, executor=executor)
+    done = jobs.run(plan, executor=workers)
     assert done.counts == {"num_inserted_rows": 1, "num_updated_rows": 10, "num_deleted_rows": 10}
     assert (content(done.dataset), done.rows) == (wanted, 21)
     theirs = lance.dataset(table.uri)

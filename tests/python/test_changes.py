@@ -9,6 +9,7 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
+from support.long import long
 from support.tables import numbers
 
 
@@ -180,7 +181,7 @@ def test_large_windows_come_in_batches(uri: str) -> None:
     assert [i for batch in batches for i in batch["id"].to_pylist()] == list(range(0, 250_000, 3))
 
 
-@pytest.mark.parametrize("kind", ["post", "both", "drop_unchanged"])
+@pytest.mark.parametrize("kind", [pytest.param("post", marks=long), "both", "drop_unchanged"])
 def test_large_values_come_in_parts(uri: str, kind: str) -> None:
     """Values that take more than a batch can have; in the file they take little."""
     rows, size = 40, 1 << 23

@@ -12,6 +12,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from support.files import all_files
 from support.tables import numbers
 
 NOW = timedelta(0)
@@ -30,24 +31,19 @@ def history(uri: str) -> pennon.LanceDataset:
     return table
 
 
-def files(uri: str) -> set[str]:
-    root = Path(uri)
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-
-
 def reasons(table: pennon.LanceDataset, **options: object) -> dict[str, str]:
     explained = table.explain_cleanup_old_versions(NOW, **options)  # type: ignore[arg-type]
     return {row["path"]: row["reason"] for row in explained.files.to_pylist()}
 
 
 def test_everything_old_goes(history: pennon.LanceDataset, uri: str) -> None:
-    before, expected = files(uri), history.to_table()
+    before, expected = all_files(uri), history.to_table()
     explained = history.explain_cleanup_old_versions(NOW, include_files=True)
-    assert files(uri) == before
+    assert all_files(uri) == before
     stats = history.cleanup_old_versions(NOW)
     assert stats == explained.stats
     assert (stats.old_versions, stats.data_files_removed, stats.deletion_files_removed) == (4, 2, 1)
-    assert before - files(uri) == {file.path for file in explained.candidate_files}
+    assert before - all_files(uri) == {file.path for file in explained.candidate_files}
     assert stats.bytes_removed == sum(file.size_bytes for file in explained.candidate_files)
     assert [version["version"] for version in history.versions()] == [5]
     assert pennon.dataset(uri).to_table() == expected
@@ -184,17 +180,17 @@ def test_what_no_version_mentions_goes_after_a_week(history: pennon.LanceDataset
     left = set(leave_behind(uri, timedelta(days=6, hours=23)))
     assert {path for path, reason in reasons(history).items() if reason == "unverified"} == left
     history.cleanup_old_versions(NOW)
-    assert left <= files(uri)
+    assert left <= all_files(uri)
     leave_behind(uri, timedelta(days=7, seconds=5))
     assert {path for path, reason in reasons(history).items() if reason == "orphan"} == left
     history.cleanup_old_versions(NOW)
-    assert not left & files(uri)
+    assert not left & all_files(uri)
 
 
 def test_what_no_version_mentions_goes_at_once_if_asked(history: pennon.LanceDataset, uri: str) -> None:
     left = set(leave_behind(uri, NOW))
     history.cleanup_old_versions(timedelta(days=1), delete_unverified=True)
-    assert not left & files(uri)
+    assert not left & all_files(uri)
     assert len(history.versions()) == 5
     for version in range(1, 6):
         history.checkout_version(version).validate()
@@ -217,7 +213,7 @@ def test_names_of_others_are_not_touched(history: pennon.LanceDataset, uri: str)
     for name in strange:
         write(Path(uri) / name, timedelta(days=99))
     history.cleanup_old_versions(NOW, delete_unverified=True)
-    assert set(strange) <= files(uri)
+    assert set(strange) <= all_files(uri)
 
 
 def test_every_file_has_a_reason(history: pennon.LanceDataset, uri: str) -> None:
@@ -225,7 +221,7 @@ def test_every_file_has_a_reason(history: pennon.LanceDataset, uri: str) -> None
     leave_behind(uri, NOW)
     explained = history.checkout_version(4).explain_cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
     rows = {row["path"]: row for row in explained.files.to_pylist()}
-    assert set(rows) == {path for path in files(uri) if not path.startswith("_refs")}
+    assert set(rows) == {path for path in all_files(uri) if not path.startswith("_refs")}
     by_version = {
         2**64 - 1 - int(path[10:30]): (row["reason"], row["by"])
         for path, row in rows.items()
@@ -251,10 +247,10 @@ def test_every_file_has_a_reason(history: pennon.LanceDataset, uri: str) -> None
 def test_a_version_that_cannot_be_read_stops_everything(history: pennon.LanceDataset, uri: str) -> None:
     path = Path(uri) / "_versions" / f"{2**64 - 1 - 2}.manifest"
     path.write_bytes(path.read_bytes()[:-20])
-    before = files(uri)
+    before = all_files(uri)
     with pytest.raises(pennon.CorruptError, match=path.name):
         history.cleanup_old_versions(NOW)
-    assert files(uri) == before
+    assert all_files(uri) == before
 
 
 def test_an_interrupted_cleanup_leaves_no_version_without_its_files(history: pennon.LanceDataset, uri: str) -> None:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from pennon.jobs import Progress
 from pennon.optimize import Compaction, CompactionPlan, RewriteResult
+from support.files import data_files
+from support.tables import ids
 
 
 @pytest.fixture
@@ -19,16 +21,8 @@ def small(uri: str) -> pennon.LanceDataset:
     return pennon.write_dataset({"id": list(range(100))}, uri, max_rows_per_file=5)
 
 
-def data_files(table: pennon.LanceDataset) -> set[str]:
-    return {path.name for path in (Path(table.uri) / "data").iterdir()}
-
-
 def referred(table: pennon.LanceDataset) -> set[str]:
     return {file.path for fragment in table.get_fragments() for file in fragment.data_files()}
-
-
-def ids(table: pennon.LanceDataset) -> list[int]:
-    return table.to_table()["id"].to_pylist()
 
 
 def test_nothing_to_do_is_no_version(table: pennon.LanceDataset) -> None:
@@ -109,19 +103,19 @@ def test_a_task_that_fails_leaves_nothing(small: pennon.LanceDataset) -> None:
     plan = Compaction.plan(small, {"target_rows_per_fragment": 20})
     broken = plan.tasks[3].fragments[1].files[0].path
     (Path(small.uri) / "data" / broken).write_bytes(b"no data file")
-    before = data_files(small)
+    before = data_files(small.uri)
     with pytest.raises(pennon.CorruptError, match=broken):
         small.optimize.compact_files(target_rows_per_fragment=20)
-    assert (data_files(small), small.latest_version) == (before, 1)
+    assert (data_files(small.uri), small.latest_version) == (before, 1)
     with pytest.raises(pennon.CorruptError, match=broken):
         plan.tasks[3].execute(small)
-    assert data_files(small) == before
+    assert data_files(small.uri) == before
     # What was committed before stays.
     with pytest.raises(pennon.CorruptError, match=broken):
         small.optimize.compact_files(target_rows_per_fragment=20, partial_progress=True, num_threads=1)
     newest = pennon.dataset(small.uri)
     assert newest.version > 1
-    assert data_files(newest) == before | referred(newest)
+    assert data_files(newest.uri) == before | referred(newest)
 
 
 def test_a_task_that_is_reported_is_committed(small: pennon.LanceDataset) -> None:
@@ -189,7 +183,7 @@ def test_results_are_values(small: pennon.LanceDataset) -> None:
     assert repr(result.metrics) == (
         "CompactionMetrics(fragments_removed=10, fragments_added=1, files_removed=10, files_added=1)"
     )
-    assert data_files(small) == referred(small) | {result.new_fragments[0].files[0].path}
+    assert data_files(small.uri) == referred(small) | {result.new_fragments[0].files[0].path}
 
 
 def test_auto_cleanup_is_a_setting(small: pennon.LanceDataset) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pennon
 import pyarrow as pa
 import pytest
+from support.files import data_files
 
 UPDATED = "_row_last_updated_at_version"
 FIELD = -5
@@ -50,10 +51,6 @@ def is_column(table: pennon.LanceDataset) -> list[bool]:
 def fields(table: pennon.LanceDataset) -> list[list[list[int]]]:
     """Of each file of each fragment."""
     return [[list(file.fields) for file in fragment.metadata.files] for fragment in table.get_fragments()]
-
-
-def files(uri: str) -> set[str]:
-    return {path.name for path in Path(uri, "data").iterdir()}
 
 
 def test_above_the_limit_they_are_a_column(table: pennon.LanceDataset, uri: str) -> None:
@@ -163,7 +160,7 @@ def test_races_that_are_lost(table: pennon.LanceDataset, uri: str) -> None:
     assert versions(table) == expected
     assert fields(table)[:2] == [[[0, TOMBSTONE, 2], [1], [FIELD]]] * 2
     used = {file.path for fragment in table.get_fragments() for file in fragment.metadata.files}
-    assert files(uri) == used, "what lost attempts wrote is gone"
+    assert data_files(uri) == used, "what lost attempts wrote is gone"
     assert pennon.verify(uri, data=True).ok
 
 
@@ -180,7 +177,7 @@ def test_races_that_are_lost_for_good(table: pennon.LanceDataset, uri: str) -> N
     table.checkout_latest()
     assert (table.version, is_column(table)) == (4, [False, False, False])
     used = {file.path for fragment in table.get_fragments() for file in fragment.metadata.files}
-    assert files(uri) == used
+    assert data_files(uri) == used
 
 
 def test_the_same_rows_changed_meanwhile(table: pennon.LanceDataset, uri: str) -> None:
@@ -199,7 +196,7 @@ def test_a_transaction_committed_elsewhere(table: pennon.LanceDataset, uri: str,
     copy = uri + "-copy"
     shutil.copytree(uri, copy)
     change(table, "id % 2 = 0")
-    for file in files(uri) - files(copy):
+    for file in data_files(uri) - data_files(copy):
         shutil.copy(Path(uri, "data", file), Path(copy, "data", file))
     transaction: Any = table.read_transaction(4)
     if later:

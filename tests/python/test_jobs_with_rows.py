@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 import signal
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pytest
 from pennon import jobs
 from pennon.jobs import JobPlan, Task, TaskResult
+from support.tables import upsert
 
 from .conftest import processes
 
@@ -39,25 +41,18 @@ def content(table: pennon.LanceDataset) -> list[dict[str, Any]]:
     return table.to_table(with_row_id=True).sort_by("id").to_pylist()
 
 
-def upsert(table: pennon.LanceDataset) -> pennon.MergeInsertBuilder:
-    return table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-
-
 def a_source() -> pa.Table:
     return rows(range(500, 800), 1)
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("in_processes", [False, True])
-def test_merge_of_a_source(table: pennon.LanceDataset, tasks: int, in_processes: bool) -> None:
+def test_merge_of_a_source(table: pennon.LanceDataset, workers: Executor, tasks: int, in_processes: bool) -> None:
     before = {row["id"]: row["_rowid"] for row in content(table)}
     plan = jobs.plan_merge(upsert(table), a_source().schema, tasks=tasks)
     assert (plan.kind, plan.num_tasks) == ("merge", tasks)
-    if in_processes:
-        with processes() as executor:
-            done = jobs.run(plan, source=a_source, executor=executor)
-    else:
-        done = jobs.run(plan, source=a_source())
+    executor, source = (workers, a_source) if in_processes else (None, a_source())
+    done = jobs.run(plan, source=source, executor=executor)
     assert done.counts == {"num_inserted_rows": 214, "num_updated_rows": 86, "num_deleted_rows": 0}
     assert done.rows == 300
     found = {row["id"]: (row["_rowid"], row["n"]) for row in content(done.dataset)}
@@ -141,15 +136,14 @@ def test_a_merge_is_done_again_after_a_conflict(table: pennon.LanceDataset) -> N
     assert [row["id"] for row in content(done.dataset)][-310:] == [*range(500, 810)]
 
 
-def test_a_worker_that_is_killed(table: pennon.LanceDataset) -> None:
+def test_a_worker_that_is_killed(table: pennon.LanceDataset, workers: Executor) -> None:
     plan = jobs.plan_merge(upsert(table), a_source().schema, tasks=3)
     version = table.latest_version
     with processes() as executor, pytest.raises(BrokenProcessPool):
         jobs.run(plan, source=killed_once, executor=executor)
     assert pennon.dataset(table.uri).version == version
-    with processes() as executor:
-        done = jobs.run(plan, source=a_source, executor=executor)
-        again = jobs.run(plan, source=a_source, executor=executor)
+    done = jobs.run(plan, source=a_source, executor=workers)
+    again = jobs.run(plan, source=a_source, executor=workers)
     assert done.dataset.version == again.dataset.version == version + 1
     assert done.dataset.count_rows() == 514 + 214
 
@@ -213,16 +207,14 @@ def decorated(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("function", [double, decorated])
 @pytest.mark.parametrize("in_processes", [False, True])
-def test_columns_from_a_function(table: pennon.LanceDataset, function: Any, in_processes: bool) -> None:
+def test_columns_from_a_function(
+    table: pennon.LanceDataset, workers: Executor, function: Any, in_processes: bool
+) -> None:
     plan = jobs.plan_add_columns(table, function, read_columns=["id", "_rowid"], batch_size=30, tasks=4)
     assert (plan.kind, plan.num_tasks) == ("add_columns", 4)
     assert [positions for task in plan.tasks for _, positions in task.slices] == [None] * 6
     plan = pickle.loads(pickle.dumps(plan))
-    if in_processes:
-        with processes() as executor:
-            done = jobs.run(plan, executor=executor)
-    else:
-        done = jobs.run(plan)
+    done = jobs.run(plan, executor=workers if in_processes else None)
     assert done.rows == 514
     expected = [{**row, "double": 2 * row["id"], "where": row["_rowid"]} for row in content(table)]
     assert [{name: row[name] for name in expected[0]} for row in content(done.dataset)] == expected
@@ -254,7 +246,7 @@ def test_columns_that_tasks_are_given(table: pennon.LanceDataset) -> None:
         jobs.plan_add_columns(table, pa.schema({"x": pa.int64()}), batch_size=3)
 
 
-def test_columns_from_expressions_and_a_join(table: pennon.LanceDataset) -> None:
+def test_columns_from_expressions_and_a_join(table: pennon.LanceDataset, workers: Executor) -> None:
     plan = jobs.plan_add_columns(table, {"double": "id * 2", "none": "cast(null as int)"}, tasks=3)
     results = [task.run() for task in plan.tasks]
     # Only fragments that others change are done again.
@@ -277,10 +269,8 @@ def test_columns_from_expressions_and_a_join(table: pennon.LanceDataset) -> None
 
     ids = done.dataset.to_table(columns=["id"], filter="id % 50 = 1", with_row_id=True)
     source = pa.table({"_rowid": ids["_rowid"], "e": pc.multiply(ids["id"], -1)})
-    with processes() as executor:
-        updated = jobs.run(
-            jobs.plan_update_columns(done.dataset, source.schema, tasks=3), source=source, executor=executor
-        )
+    plan = jobs.plan_update_columns(done.dataset, source.schema, tasks=3)
+    updated = jobs.run(plan, source=source, executor=workers)
     assert updated.rows == len(ids)
     assert (
         updated.dataset.to_table(columns=["id"], filter="e = -id AND id > 0")["id"].to_pylist()
@@ -315,12 +305,11 @@ def test_wrong_columns(table: pennon.LanceDataset) -> None:
     assert pennon.dataset(table.uri).version == table.version
 
 
-def test_compaction(table: pennon.LanceDataset) -> None:
+def test_compaction(table: pennon.LanceDataset, workers: Executor) -> None:
     before = content(table)
     plan = jobs.plan_compaction(table, target_rows_per_fragment=250)
     assert (plan.kind, plan.num_tasks) == ("compact", 2)
-    with processes() as executor:
-        done = jobs.run(plan, executor=executor)
+    done = jobs.run(plan, executor=workers)
     assert (len(done.dataset.get_fragments()), done.rows) == (2, 514)
     assert content(done.dataset) == before
     again = plan.commit([task.run() for task in plan.tasks])

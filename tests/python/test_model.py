@@ -2,7 +2,7 @@
 
 After each step: rows, ids, versions, point lookups, time travel, histories, and the feed between any versions.
 
-`PENNON_MODEL_PROGRAMS` programs of `PENNON_MODEL_STEPS` steps are run: 10, or 300 with `PENNON_LONG_TESTS`.
+`PENNON_MODEL_PROGRAMS` programs of `PENNON_MODEL_STEPS` steps are run: 6, or 300 with `PENNON_LONG_TESTS`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from support.seeds import seeds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300" if LONG else "10"))
+PROGRAMS = int(os.environ.get("PENNON_MODEL_PROGRAMS", "300" if LONG else "6"))
 STEPS = int(os.environ.get("PENNON_MODEL_STEPS", "30"))
-GROUPS = 10
+GROUPS = min(PROGRAMS, 10)
 NAMES = itertools.count()
 
 

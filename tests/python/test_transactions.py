@@ -19,13 +19,10 @@ from pennon.dataset import LANCE_COMMIT_MESSAGE_KEY, DatasetBasePath, Index
 from pennon.errors import PositionError
 from pennon.file import LanceFileWriter
 from pennon.fragment import RowIdSequence, write_fragments
-from support.tables import numbers
+from support.files import all_files
+from support.tables import ids, numbers
 
 commit = pennon.LanceDataset.commit
-
-
-def ids(table: pennon.LanceDataset) -> list[int]:
-    return table.to_table(columns=["id"])["id"].to_pylist()
 
 
 def test_append(table: pennon.LanceDataset, uri: str) -> None:
@@ -189,10 +186,6 @@ def locks(fail_on: str | None = None) -> type[Locked]:
     return type("Lock", (Locked,), {"diary": [], "fail_on": fail_on})
 
 
-def files(uri: str) -> set[str]:
-    return {str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()}
-
-
 def both(version: int) -> list[tuple[str, int]]:
     return [("enter", version), ("exit", version)]
 
@@ -252,7 +245,7 @@ def test_lock_is_taken_anew_after_a_lost_race(table: pennon.LanceDataset, uri: s
 
 
 def test_lock_that_is_not_given(table: pennon.LanceDataset, uri: str) -> None:
-    before = files(uri)
+    before = all_files(uri)
     lock = locks("enter")
     for attempt in (
         lambda: table.insert(numbers(1), commit_lock=lock),
@@ -265,10 +258,10 @@ def test_lock_that_is_not_given(table: pennon.LanceDataset, uri: str) -> None:
             attempt()
         assert lock.diary == [("enter", 2)]
         lock.diary.clear()
-    assert (files(uri), table.latest_version) == (before, 1)
+    assert (all_files(uri), table.latest_version) == (before, 1)
     with pytest.raises(RuntimeError, match="enter of 1"):
         pennon.write_dataset(numbers(1), uri + "2", commit_lock=lock)
-    assert files(uri + "2") == set()
+    assert all_files(uri + "2") == set()
 
     def busy(version: int) -> Any:
         raise pennon.CommitConflictError(f"version {version} is locked")
@@ -290,7 +283,7 @@ def test_lock_that_is_not_given(table: pennon.LanceDataset, uri: str) -> None:
     ):
         with pytest.raises(TypeError, match="commit_lock must be a function, got <class 'int'>"):
             function()
-    assert (files(uri), table.latest_version) == (before, 1)
+    assert (all_files(uri), table.latest_version) == (before, 1)
 
 
 def test_lock_that_is_not_taken_back(table: pennon.LanceDataset, uri: str) -> None:
@@ -516,13 +509,13 @@ def test_settings_of_a_dataset_hold_for_its_changes(uri: str) -> None:
     pennon.write_dataset(numbers(2), uri)
     settings = {"max_retries": 2, "commit_timeout": timedelta(minutes=1), "durability": "os"}
     table = pennon.dataset(uri, commit_lock=lock, **settings)
-    before = files(uri)
+    before = all_files(uri)
     with pytest.raises(pennon.CommitConflictError, match="Attempted 2 retries") as raised:
         table.insert(numbers(3))
     assert raised.value.retryable
     assert lost == [2, 3]
     # What was staged for the change is gone; what the others wrote is there.
-    assert len([path for path in files(uri) - before if path.endswith(".lance")]) == 2
+    assert len([path for path in all_files(uri) - before if path.endswith(".lance")]) == 2
     for kept in (pickle.loads(pickle.dumps(table)), table.checkout_version(1)):
         assert kept._native.commit_settings == ("os", 2, timedelta(minutes=1))
 

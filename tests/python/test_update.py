@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.files import all_files
 from support.tables import numbers
 
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
@@ -21,10 +22,6 @@ def lineage(table: pennon.LanceDataset) -> dict[int, tuple[int, int]]:
     """Created-at and last-updated-at version by row id."""
     columns = [table.to_table(columns=LINEAGE)[name].to_pylist() for name in LINEAGE]
     return {row: (created, updated) for row, created, updated in zip(*columns, strict=True)}
-
-
-def files(uri: str) -> set[str]:
-    return {str(path) for path in Path(uri).rglob("*") if path.is_file()}
 
 
 def test_values_and_identity(table: pennon.LanceDataset) -> None:
@@ -64,13 +61,13 @@ def test_messages_name_the_column(table: pennon.LanceDataset) -> None:
 def test_of_rows_that_others_changed(table: pennon.LanceDataset) -> None:
     one, two, late = (pennon.dataset(table.uri) for _ in range(3))
     one.update({"id": "id + 100"}, "id = 1")
-    before = files(table.uri)
+    before = all_files(table.uri)
     with pytest.raises(
         pennon.CommitConflictError, match=r"Too many concurrent writers\. Attempted 0 retries"
     ) as raised:
         two.update({"id": "id + 1000"}, "id = 1", conflict_retries=0)
     assert raised.value.retryable
-    assert (files(table.uri), two.version) == (before, 1)
+    assert (all_files(table.uri), two.version) == (before, 1)
     # A pyarrow expression is looked for again, too.
     assert late.update({"id": "id + 1000"}, pc.field("text") == "row 1", 5, timedelta(seconds=9)) == {
         "num_rows_updated": 1
@@ -87,23 +84,23 @@ def test_data_files_that_cannot_be_written(table: pennon.LanceDataset, tmp_path:
     clone = table.shallow_clone(str(tmp_path / "clone"), 1)
     blocker = Path(clone.uri) / "data"
     blocker.write_text("in the way")
-    before = files(clone.uri)
+    before = all_files(clone.uri)
     with pytest.raises(OSError, match="data"):
         clone.update({"id": "id + 1"})
-    assert (files(clone.uri), clone.latest_version) == (before, clone.version)
+    assert (all_files(clone.uri), clone.latest_version) == (before, clone.version)
     blocker.unlink()
     assert clone.update({"id": "id + 1"}) == {"num_rows_updated": 10}
 
 
 def test_deletion_files_that_cannot_be_written(table: pennon.LanceDataset) -> None:
     """Data files are written first; they go when the deletion files fail."""
-    before = files(table.uri)
+    before = all_files(table.uri)
     blocker = Path(table.uri) / "_deletions"
     blocker.write_text("in the way")
     with pytest.raises(OSError, match="_deletions"):
         table.update({"id": "id + 1"}, "id = 3")
     blocker.unlink()
-    assert (files(table.uri), table.latest_version) == (before, 1)
+    assert (all_files(table.uri), table.latest_version) == (before, 1)
 
 
 def test_versions_move_for_rows_whose_update_was_executed(table: pennon.LanceDataset) -> None:
@@ -116,10 +113,10 @@ def test_versions_move_for_rows_whose_update_was_executed(table: pennon.LanceDat
 
 @pytest.mark.parametrize("mode", ["rewrite_rows", "rewrite_columns"])
 def test_only_rows_that_match_are_evaluated(table: pennon.LanceDataset, mode: Any) -> None:
-    before = files(table.uri)
+    before = all_files(table.uri)
     with pytest.raises(pennon.InvalidInputError, match="Divide by zero"):
         table.update({"id": "10 / (id - 4)"}, "id < 5", mode=mode)
-    assert (files(table.uri), table.version) == (before, 1)
+    assert (all_files(table.uri), table.version) == (before, 1)
     table.update({"id": "10 / (id - 4)"}, "id < 4", mode=mode)
     assert table.to_table().sort_by("id")["id"].to_pylist() == [-10, -5, -3, -2, 4, 5, 6, 7, 8, 9]
 
@@ -186,7 +183,7 @@ def test_rows_by_id(table: pennon.LanceDataset, mode: Any) -> None:
 
 def test_ids_that_are_wrong(table: pennon.LanceDataset) -> None:
     table.delete("id = 4")
-    before = files(table.uri)
+    before = all_files(table.uri)
     with pytest.raises(pennon.NotFoundError, match="3 of 4 row ids are not in version 2; the first is 4"):
         table.update_rows([99, 4, 0, 50], {"id": [1, 2, 3, 4]})
     with pytest.raises(pennon.errors.RepeatedRowError, match="2 row ids come more than once; the first is 3"):
@@ -203,7 +200,7 @@ def test_ids_that_are_wrong(table: pennon.LanceDataset) -> None:
         table.update_rows([1], {"idd": [1]})
     with pytest.raises(pennon.InvalidInputError, match=r"column id: .*'one'"):
         table.update_rows([1], {"id": ["one"]})
-    assert (files(table.uri), table.version) == (before, 2)
+    assert (all_files(table.uri), table.version) == (before, 2)
     assert table.update_rows([], {"id": pa.array([], pa.int64())}) == {"num_rows_updated": 0}
     assert table.update_rows(pa.array([]), {"id": []}) == {"num_rows_updated": 0}
     assert table.update_rows({"_rowid": [], "id": []}) == {"num_rows_updated": 0}

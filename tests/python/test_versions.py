@@ -14,11 +14,7 @@ import pennon.commit
 import pyarrow.compute as pc
 import pytest
 from pennon.fragment import write_fragments
-from support.tables import numbers
-
-
-def ids(table: pennon.LanceDataset) -> list[int]:
-    return table.to_table()["id"].to_pylist()
+from support.tables import ids, numbers
 
 
 def test_delete(table: pennon.LanceDataset) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import pennon
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable, write
 from soak.effects import SHARED, Intent, keys_of, merged_keys, table_of, where
 from soak.steps import extra_of, ids_of
 from soak.table_writers import VERBS, Writer
+from support.spark_session import start_session
 
 SPARK_VERBS = ("append", "overwrite", "delete", "update", "merge", "by_id", "add_column", "compact", "restore")
 CHANGES = {
@@ -24,27 +21,6 @@ CHANGES = {
 }
 
 
-def session() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    found = Path(sys.prefix, ".java")
-    if "JAVA_HOME" not in os.environ and found.exists():
-        os.environ["JAVA_HOME"] = found.read_text().strip()
-    started = (
-        SparkSession.builder.master("local[2]")
-        .appName("pennon-soak")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    started.sparkContext.setLogLevel("OFF")
-    return started
-
-
 class SparkWriter(Writer):
     """Spark does not say which version it made: the journal has the versions between which it is."""
 
@@ -53,7 +29,7 @@ class SparkWriter(Writer):
 
     def __init__(self, given: dict[str, Any]) -> None:
         super().__init__(given)
-        self.spark = session()
+        self.spark = start_session()
 
     def commit(self, table: Any, intent: Intent, seq: int) -> None:
         before = pennon.dataset(self.uri, **self.of_pennon()).version

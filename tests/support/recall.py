@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits, load_sample_images
 
 from support.vectors import vectors
 
@@ -53,6 +52,9 @@ def split(values: Any, queries: int) -> Collection:
 
 def patches(count: int, queries: int, *, side: int = 8, gray: bool = True) -> Collection:
     """Squares of pixels of the photographs that scikit-learn comes with, at random positions."""
+    # It takes a second to import, and few tests need it.
+    from sklearn.datasets import load_sample_images
+
     rng, found = np.random.default_rng(0), []
     images = load_sample_images().images
     for image in images:
@@ -67,6 +69,8 @@ def patches(count: int, queries: int, *, side: int = 8, gray: bool = True) -> Co
 
 def digits(queries: int) -> Collection:
     """The handwritten digits of scikit-learn, of 8 x 8 pixels."""
+    from sklearn.datasets import load_digits
+
     return split(load_digits().data, queries)
 
 

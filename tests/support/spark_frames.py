@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,18 @@ def counts(metrics: DataFrame) -> tuple[int, int, int]:
 
 def stream(spark: SparkSession, uri: str, **options: Any) -> DataFrame:
     return spark.readStream.format("pennon").options(**options).load(uri)
+
+
+def last_batch(folder: Path) -> Path:
+    """The note of the last batch, in a folder of a checkpoint."""
+    return max((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+
+
+def forget_last_batch(checkpoint: Path) -> None:
+    """Crash after the commit of the last batch, before Spark noted it."""
+    note = last_batch(checkpoint / "commits")
+    note.unlink()
+    note.with_name(f".{note.name}.crc").unlink(missing_ok=True)
 
 
 def sorted_rows(batches: Iterable[pa.RecordBatch]) -> list[str]:
