@@ -379,7 +379,6 @@ FUNCTIONS = [
     "json_extract(doc)",
     "json_array_length(doc)",
     "json_get_int(doc, 'a', 'b')",
-    "json_get_int(key, 'a')",
     "json_type(doc)",
 ]
 

@@ -403,6 +403,9 @@ def test_what_does_not_belong_together(table: pennon.LanceDataset, uri: str) -> 
                 kind.from_json(text)
     with pytest.raises(pennon.InvalidInputError, match="format 9, from another release"):
         JobPlan.from_json(plan.json().replace('"pennon_job":1', '"pennon_job":9'))
+    for kind, text in ((JobPlan, plan.json()), (Task, plan.task(0).json())):
+        with pytest.raises(pennon.InvalidInputError, match='The uuid of a job is "one", which is none'):
+            kind.from_json(text.replace(plan.uuid, "one"))
     with pytest.raises(pennon.InvalidInputError, match="at least one task"):
         jobs.plan_delete(table, "true", tasks=0)
     for tasks in (2**20 + 1, 2**40, 2**64 - 1):

@@ -10,7 +10,7 @@ use arrow_array::{
 };
 use arrow_data::ArrayData;
 use arrow_pyarrow::{FromPyArrow, ToPyArrow};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Fields, Schema, SchemaRef};
 use pennon_core::Result;
 use pennon_table::BatchReader;
 use pyo3::exceptions::PyStopIteration;
@@ -32,9 +32,10 @@ pub(crate) fn schema_to_py<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bo
 ///
 /// Invariant: as in [`crate::handle`], the lock is held only while the GIL is, and never across a call.
 #[derive(Debug, Default)]
-pub(crate) struct LastSchemas(Mutex<[Option<Converted>; 2]>);
+pub(crate) struct LastSchemas(Mutex<[Option<SchemaInBoth>; 2]>);
 
-type Converted = (SchemaRef, Py<PyAny>);
+/// A schema of Arrow and of pyarrow.
+type SchemaInBoth = (SchemaRef, Py<PyAny>);
 
 impl LastSchemas {
     /// A `pyarrow.Schema`.
@@ -52,9 +53,24 @@ impl LastSchemas {
         Ok(converted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, [Option<Converted>; 2]> {
+    fn lock(&self) -> MutexGuard<'_, [Option<SchemaInBoth>; 2]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a type of fields is an extension type: what pyarrow has for it depends on what is registered by then.
+pub(crate) fn has_extension_types(fields: &Fields) -> bool {
+    fields.iter().any(|field| {
+        field.extension_type_name().is_some()
+            || match field.data_type() {
+                DataType::Struct(members) => has_extension_types(members),
+                DataType::List(item)
+                | DataType::LargeList(item)
+                | DataType::FixedSizeList(item, _)
+                | DataType::Map(item, _) => has_extension_types(&Fields::from(vec![Arc::clone(item)])),
+                _ => false,
+            }
+    })
 }
 
 /// A `pyarrow.Array` without members.

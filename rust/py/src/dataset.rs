@@ -16,7 +16,7 @@ use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow::{Input, LastSchemas, batch_to_py, schema_to_py};
+use crate::arrow::{Input, LastSchemas, batch_to_py, has_extension_types, schema_to_py};
 use crate::blob::Blob;
 use crate::error::to_py;
 use crate::fragment::{DataFileParts, Fragment, FragmentParts};
@@ -252,7 +252,12 @@ impl Dataset {
 
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.1.to_py(py, &self.get(py)?.arrow_schema())
+        let schema = self.get(py)?.arrow_schema();
+        if has_extension_types(schema.fields()) {
+            schema_to_py(py, &schema)
+        } else {
+            self.1.to_py(py, &schema)
+        }
     }
 
     /// Columns that the next change of rows commits.

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use arrow_schema::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
@@ -18,41 +19,61 @@ static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| json::functio
 /// The function that gives the text of a document, and the path that selects all of it.
 const TEXT: &str = "json_extract";
 const DOCUMENT: &str = "$";
+/// The function that gives a part of a document as a document.
+const PART: &str = "json_get";
+/// The function that gives an item of a list.
+const ITEM: &str = "array_element";
 
-/// The expression over the texts of JSON columns. With `keeps_columns` one that is nothing but a column, or a member of
-/// one, is that still.
-pub(super) fn over_texts(expr: Expr, schema: &DFSchema, keeps_columns: bool) -> Result<Expr> {
-    let has_json = schema.fields().iter().any(|field| json::has_json(field));
-    if !has_json || (keeps_columns && is_json(&expr, schema)?) {
+/// The expression over the texts of JSON columns. With `keeps_documents` a column, a member of one, and a part of a
+/// document stay documents.
+pub(super) fn over_texts(expr: Expr, schema: &DFSchema, keeps_documents: bool) -> Result<Expr> {
+    if !schema.fields().iter().any(|field| json::has_json(field)) {
         return Ok(expr);
     }
+    let is_item = matches!(&expr, Expr::ScalarFunction(call) if call.func.name() == ITEM);
+    let is_document = keeps_documents && !is_item && is_json(&expr, schema);
     let over_texts = expr.transform_up(|node| {
-        Ok(match node {
-            Expr::IsNull(of) => Transformed::yes(Expr::IsNull(Box::new(document(*of)))),
-            Expr::IsNotNull(of) => Transformed::yes(Expr::IsNotNull(Box::new(document(*of)))),
-            Expr::ScalarFunction(mut call) if is_over_json(&call.func) => {
+        let node = match node {
+            Expr::IsNull(of) => Expr::IsNull(Box::new(document(*of))),
+            Expr::IsNotNull(of) => Expr::IsNotNull(Box::new(document(*of))),
+            Expr::ScalarFunction(mut call) if takes_documents(call.func.name()) => {
                 call.args = call.args.into_iter().map(document).collect();
-                Transformed::yes(Expr::ScalarFunction(call))
+                Expr::ScalarFunction(call)
             }
-            node if is_json(&node, schema)? => Transformed::yes(text_of(node)),
-            node => Transformed::no(node),
-        })
+            node => node,
+        };
+        Ok(Transformed::yes(if is_json(&node, schema) { text_of(node) } else { node }))
     })?;
-    Ok(over_texts.data)
+    Ok(if is_document { document(over_texts.data) } else { over_texts.data })
 }
 
-/// Whether it is a column of JSON, or such a member of structs.
-fn is_json(expr: &Expr, schema: &DFSchema) -> Result<bool> {
-    let may_be = match expr {
-        Expr::Column(_) => true,
-        Expr::ScalarFunction(call) => call.func.name() == MEMBER,
+/// Whether it is a document in its binary form: a JSON column, a member of structs, an item of a list, or a part of one.
+fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
+    let field = |expr: &Expr| expr.to_field(schema).ok().map(|(_, field)| field);
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == PART => true,
+        Expr::ScalarFunction(call) if call.func.name() == ITEM => {
+            let list = call.args.first().and_then(field);
+            list.is_some_and(|list| match list.data_type() {
+                DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                    json::is_stored(item)
+                }
+                _ => false,
+            })
+        }
+        Expr::ScalarFunction(call) if call.func.name() == MEMBER => {
+            field(expr).is_some_and(|field| json::is_stored(&field))
+        }
+        Expr::Column(_) => field(expr).is_some_and(|field| json::is_stored(&field)),
         _ => false,
-    };
-    Ok(may_be && json::is_stored(&expr.to_field(schema)?.1))
+    }
 }
 
-fn is_over_json(function: &ScalarUDF) -> bool {
-    FUNCTIONS.iter().any(|known| known.name() == function.name())
+/// Whether a function is over documents, or over lists, which have documents for items.
+fn takes_documents(function: &str) -> bool {
+    function == "make_array"
+        || function.starts_with("array_")
+        || FUNCTIONS.iter().any(|known| known.name() == function)
 }
 
 fn text_of(document: Expr) -> Expr {

@@ -209,8 +209,8 @@ impl Expression {
         let is_decimal = matches!(wanted, Wanted::Type(data_type) if data_type.is_decimal());
         let planned = functions::plan(ast, &df_schema).map_err(fail)?;
         let depends_on_time = functions::depends_on_time(&planned).map_err(fail)?;
-        let keeps_columns = matches!(wanted, Wanted::Any);
-        let planned = json_text::over_texts(planned, &df_schema, keeps_columns).map_err(fail)?;
+        let keeps_documents = matches!(wanted, Wanted::Any);
+        let planned = json_text::over_texts(planned, &df_schema, keeps_documents).map_err(fail)?;
         let mut expr = literals::rewrite(planned, &df_schema, is_decimal).map_err(fail)?;
         depth::check_copies(&expr).map_err(fail)?;
         if predicate {

@@ -17,7 +17,7 @@ use crate::versions::snapshot::Snapshot;
 pub(super) struct SegmentFiles {
     store: Arc<Store>,
     directory: String,
-    /// Of the directory, and of how it is read.
+    /// The full name of the directory, and how it is read.
     name: String,
     sizes: Vec<(String, u64)>,
 }
@@ -46,7 +46,6 @@ impl SegmentFiles {
         Ok(())
     }
 
-    /// The full name of the directory, and how it is read.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -100,6 +100,11 @@ impl<'a> Item<'a> {
         })
     }
 
+    /// Errors: `Corrupt` for bytes of a value that has none.
+    pub(super) fn check_empty(self) -> Result<()> {
+        if self.payload.is_empty() { Ok(()) } else { Err(damaged("null, false or true has bytes")) }
+    }
+
     /// Appends the document with this value alone.
     pub(super) fn put(self, out: &mut Vec<u8>) -> Result<()> {
         if self.kind != entry::CONTAINER {
@@ -113,6 +118,16 @@ impl<'a> Item<'a> {
 
     fn text(self) -> Result<&'a str> {
         std::str::from_utf8(self.payload).map_err(|e| damaged(&format!("a string is not UTF-8: {e}")))
+    }
+}
+
+/// Errors: `Corrupt` for a document of a scalar that has a number of items.
+pub(super) fn check_header(document: &[u8]) -> Result<()> {
+    match word(document) {
+        Some((header, _)) if header >> ITEMS == SCALAR && header != SCALAR << ITEMS => {
+            Err(damaged("the header of a scalar has a number of items"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `json_array_contains(doc, path, value)` | whether a selected array has that string or JSON text |
 //! | `json_array_length(doc, path)` | the items of the selected array, 0 for what is not an array |
 //!
-//! Null comes of null arguments and of what is not there; of JSON's null too where a value of a type is asked for. A value
+//! A document is one in its binary form, as columns have it, or its text. Null comes of null arguments and of what is not there; of JSON's null too where a value of a type is asked for. A value
 //! that cannot be converted is an error.
 
 use std::sync::Arc;
@@ -19,7 +19,9 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Large
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use datafusion_common::{DataFusionError, ScalarValue, exec_datafusion_err};
-use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
 use pennon_core::{Error, Result};
 
 use super::binary::{self, Item, Number, Value};
@@ -63,11 +65,14 @@ struct JsonFunction {
 
 impl JsonFunction {
     fn new(function: Function) -> Self {
-        let mut types = vec![DataType::LargeBinary, DataType::Utf8];
-        if function == Function::ArrayContains {
-            types.push(DataType::Utf8);
-        }
-        Self { function, signature: Signature::exact(types, Volatility::Immutable) }
+        let texts = if function == Function::ArrayContains { 2 } else { 1 };
+        let over = |document| {
+            let types = std::iter::once(document).chain(std::iter::repeat_n(DataType::Utf8, texts));
+            TypeSignature::Exact(types.collect())
+        };
+        let forms = [DataType::LargeBinary, DataType::Utf8, DataType::LargeUtf8];
+        let signature = Signature::one_of(forms.into_iter().map(over).collect(), Volatility::Immutable);
+        Self { function, signature }
     }
 }
 
@@ -106,6 +111,11 @@ impl ScalarUDFImpl for JsonFunction {
         let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>, _>>()?;
         let types = || exec_datafusion_err!("{}: the arguments are of other types", self.name());
         let [documents, texts, rest @ ..] = arrays.as_slice() else { return Err(types()) };
+        let documents = match documents.data_type() {
+            DataType::LargeBinary => Arc::clone(documents),
+            _ => super::columns::documents(documents)
+                .map_err(|e| DataFusionError::External(Box::new(e.named(self.name(), 0))))?,
+        };
         let rows = DocumentRows {
             documents: documents.as_binary_opt::<i64>().ok_or_else(types)?,
             texts: texts.as_string_opt::<i32>().ok_or_else(types)?,

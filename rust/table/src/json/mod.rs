@@ -56,14 +56,14 @@ pub(crate) fn stored(reader: Reader) -> Reader {
     Box::new(Stored { reader, schema, rows: 0 })
 }
 
-/// As [`stored`], of rows for a table: what is text or bytes there stays text.
+/// As [`stored`], of rows for a table: what is no JSON there stays text.
 pub(crate) fn stored_in(reader: Reader, table: &Schema) -> Reader {
     let given = reader.schema();
     let schema = schema_in(&given, table);
     if Arc::ptr_eq(&schema, &given) {
         return stored(reader);
     }
-    stored(Box::new(Marked { reader, schema }))
+    stored(Box::new(Unmarked { reader, schema }))
 }
 
 /// The schema of [`stored_in`] rows.
@@ -84,13 +84,13 @@ fn schema_in(given: &SchemaRef, table: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()))
 }
 
-/// Rows whose schema says otherwise which of their columns are JSON.
-struct Marked {
+/// Rows of which fewer columns are JSON than their reader says.
+struct Unmarked {
     reader: Reader,
     schema: SchemaRef,
 }
 
-impl Iterator for Marked {
+impl Iterator for Unmarked {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -105,7 +105,7 @@ impl Iterator for Marked {
     }
 }
 
-impl RecordBatchReader for Marked {
+impl RecordBatchReader for Unmarked {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

@@ -7,7 +7,7 @@
 
 use pennon_core::{Error, Result};
 
-use super::binary::{Item, Items, MAX_BYTES, Members, Number, Value};
+use super::binary::{self, Item, Items, MAX_BYTES, Members, Number, Value};
 
 /// Documents nested deeper are refused.
 const LEVELS: usize = 1000;
@@ -147,6 +147,7 @@ pub(super) fn to_text(item: Item<'_>) -> Result<String> {
 
 /// Walks through a document and gives its levels, 0 for a scalar. Errors: `Corrupt`.
 pub(super) fn check(document: &[u8]) -> Result<usize> {
+    binary::check_header(document)?;
     let mut levels = 0;
     let mut left = vec![(Item::of(document)?, 0)];
     while let Some((item, level)) = left.pop() {
@@ -162,7 +163,8 @@ pub(super) fn check(document: &[u8]) -> Result<usize> {
                     left.push((member?.1, level + 1));
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Null | Value::Bool(_) => item.check_empty()?,
+            Value::Number(_) | Value::String(_) => {}
         }
     }
     Ok(levels)

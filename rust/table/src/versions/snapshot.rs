@@ -68,16 +68,16 @@ pub struct Snapshot {
     data_bytes: OnceLock<u64>,
     reads_locally: OnceLock<bool>,
     /// How whole rows are taken.
-    pub(crate) whole_rows: Kept,
+    pub(crate) whole_rows: MadeOnce,
     /// The segments of its indices.
-    pub(crate) index_segments: Kept,
+    pub(crate) index_segments: MadeOnce,
 }
 
-/// What a floor above makes of a version once; this one does not look into it.
+/// What a module above makes of a version once; this one does not look into it.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(OnceLock<Arc<dyn Any + Send + Sync>>);
+pub(crate) struct MadeOnce(OnceLock<Arc<dyn Any + Send + Sync>>);
 
-impl Kept {
+impl MadeOnce {
     /// What was made before.
     pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         Arc::clone(self.0.get()?).downcast().ok()
@@ -126,8 +126,8 @@ impl Snapshot {
             arrow_schema: OnceLock::new(),
             data_bytes: OnceLock::new(),
             reads_locally: OnceLock::new(),
-            whole_rows: Kept::default(),
-            index_segments: Kept::default(),
+            whole_rows: MadeOnce::default(),
+            index_segments: MadeOnce::default(),
         })
     }
 

@@ -15,6 +15,7 @@ use arrow_select::take::take;
 
 use super::BatchReader;
 use crate::batches::batch_with_rows;
+use crate::runtime::guarded;
 
 /// The same rows in the types of a table with this schema. Columns are matched by name; those that the table does not
 /// have are left as they are.
@@ -24,18 +25,15 @@ use crate::batches::batch_with_rows;
 pub(crate) fn converted(data: BatchReader, table: &Schema) -> BatchReader {
     let given = data.schema();
     let schema = converted_schema(&given, table);
-    if Arc::ptr_eq(&schema, &given) {
+    if schema == given {
         return data;
     }
     Box::new(Converted { data, schema })
 }
 
-/// The schema of [`converted`] data: the given one, if nothing is to be converted.
-pub(crate) fn converted_schema(given: &SchemaRef, table: &Schema) -> SchemaRef {
+/// The schema of [`converted`] data.
+pub(crate) fn converted_schema(given: &Schema, table: &Schema) -> SchemaRef {
     let fields = fields_like(given.fields(), table.fields());
-    if &fields == given.fields() {
-        return Arc::clone(given);
-    }
     Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()))
 }
 
@@ -59,8 +57,7 @@ impl RecordBatchReader for Converted {
     }
 }
 
-/// A batch in a schema of [`converted_schema`].
-pub(crate) fn converted_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+fn converted_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
         if column.data_type() == field.data_type() {
             return Ok(Arc::clone(column));
@@ -75,14 +72,20 @@ pub(crate) fn converted_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result
     batch_with_rows(Arc::clone(schema), columns, batch.num_rows())
 }
 
-fn cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+/// The same values in another type.
+pub(crate) fn cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = |array: &ArrayRef| {
+        // Views of more bytes than offsets can name are a panic.
+        guarded(|| cast_with_options(array, data_type, &strict))
+            .unwrap_or_else(|panic| Err(ArrowError::CastError(panic)))
+    };
     if !has_fixed_lists(data_type) {
-        return cast_with_options(array, data_type, &strict);
+        return cast(array);
     }
     // Of a slice, Arrow makes lists of a fixed size from the first values on; of a copy it has no others.
     let rows = UInt64Array::from_iter_values((0..).take(array.len()));
-    cast_with_options(&take(array, &rows, None)?, data_type, &strict)
+    cast(&take(array, &rows, None)?)
 }
 
 fn has_fixed_lists(data_type: &DataType) -> bool {
@@ -180,7 +183,7 @@ mod tests {
             ("b", DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))),
             ("a", DataType::Int64),
         ]);
-        assert!(Arc::ptr_eq(&converted_schema(&given, &table), &given));
+        assert_eq!(converted_schema(&given, &table), given);
     }
 
     #[test]

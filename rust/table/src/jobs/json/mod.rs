@@ -25,6 +25,7 @@ use pennon_core::schema::Metadata;
 use pennon_core::{Error, FragmentId, Result, Version};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use self::changes::ChangesJson;
 use self::columns::{ColumnsWorkJson, JoinJson};
@@ -281,6 +282,9 @@ impl TryFrom<PinJson> for Pin {
         let (seconds, nanos) = json.made_at;
         let made_at = Timestamp { seconds, nanos };
         let columns = json.columns.as_deref().map(columns_of).transpose()?;
+        if Uuid::parse_str(&json.uuid).is_err() {
+            return Err(Error::invalid_input(format!("The uuid of a job is {:?}, which is none", json.uuid)));
+        }
         Ok(Self { uri: json.uri, version: Version(json.version), made_at, uuid: json.uuid, columns })
     }
 }

@@ -173,7 +173,8 @@ impl Dataset {
             table.push(Arc::new(Field::new(plan::ROW_ID, DataType::UInt64, true)));
         }
         let table = ArrowSchema::new(table);
-        let plan = MergePlan::new(self.snapshot(), clauses, source.unwrap_or(&table))?;
+        let source = table_types::converted_schema(source.unwrap_or(&table), self.snapshot().arrow_schema());
+        let plan = MergePlan::new(self.snapshot(), clauses, &source)?;
         let indices = if options.use_index { by_index::explain(self.snapshot(), &plan).await? } else { None };
         Ok(plan.explain(self.snapshot(), indices.as_deref(), |_| String::new()))
     }

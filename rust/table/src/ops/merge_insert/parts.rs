@@ -42,7 +42,7 @@ pub(crate) fn check_merge(snapshot: &Snapshot, clauses: &MergeClauses, source: &
             "A merge that processes share writes whole rows: write_mode 'rewrite_columns' was asked for",
         ));
     }
-    MergePlan::new(snapshot, clauses, source).map(drop)
+    plan_of(snapshot, clauses, source).map(drop)
 }
 
 /// The rows of a source whose keys belong to one of so many parts: the same for whoever asks.
@@ -55,16 +55,20 @@ pub(crate) fn part_of(
     number: usize,
     of: usize,
 ) -> Result<BatchReader> {
-    let plan = MergePlan::new(snapshot, clauses, &source.schema())?;
-    let in_table = table_types::converted_schema(&source.schema(), snapshot.arrow_schema());
-    let keys = (!plan.by_row_id).then(|| (JoinColumns::of(&plan), in_table));
+    let plan = plan_of(snapshot, clauses, &source.schema())?;
+    let keys = (!plan.by_row_id).then(|| JoinColumns::of(&plan));
     Ok(Box::new(PartOf { source, keys, number, of: of.max(1) }))
+}
+
+/// What a merge of a source with these columns does.
+fn plan_of(snapshot: &Snapshot, clauses: &MergeClauses, source: &ArrowSchema) -> Result<MergePlan> {
+    MergePlan::new(snapshot, clauses, &table_types::converted_schema(source, snapshot.arrow_schema()))
 }
 
 struct PartOf {
     source: BatchReader,
-    /// Those of the table, and the schema of the source in its types; `None` if the key is the row id.
-    keys: Option<(JoinColumns, SchemaRef)>,
+    /// Those of the table; `None` if the key is the row id.
+    keys: Option<JoinColumns>,
     number: usize,
     of: usize,
 }
@@ -72,12 +76,7 @@ struct PartOf {
 impl PartOf {
     fn rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keys = match &self.keys {
-            Some((keys, in_table)) => {
-                let batch = table_types::converted_batch(batch, in_table);
-                keys.keys_of(
-                    &batch.map_err(|e| Error::invalid_input(format!("The rows of the source: {e}")))?,
-                )?
-            }
+            Some(keys) => keys.keys_of(batch)?,
             None => vec![column(batch, plan::ROW_ID)?],
         };
         let of = u64::try_from(self.of).unwrap_or(u64::MAX);
@@ -147,7 +146,7 @@ impl Dataset {
         properties: Metadata,
     ) -> Result<MergeResult> {
         let base = Arc::clone(self.snapshot());
-        let plan = MergePlan::new(&base, clauses, source)?;
+        let plan = plan_of(&base, clauses, source)?;
         let mut rows = RowsByFragment::new();
         let mut counts = MergeResult::default();
         let (mut matched, mut keys, mut fragments) = (RowsByFragment::new(), Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ use crate::json;
 use crate::scan;
 pub(super) use crate::scan::ROW_ID;
 use crate::versions::snapshot::Snapshot;
-use crate::write::{members, table_types};
+use crate::write::members;
 
 /// What happens to rows that are in the table and in the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl MergePlan {
     /// rows cannot be inserted without; `SchemaMismatch` for a source whose columns do not fit the table.
     pub(super) fn new(snapshot: &Snapshot, clauses: &MergeClauses, source: &ArrowSchema) -> Result<Self> {
         clauses.check()?;
-        let source = &*table_types::converted_schema(&json::stored_schema(source), snapshot.arrow_schema());
+        let source = &*json::stored_schema(source);
         let table = &*snapshot.manifest.schema;
         let names = key_columns(table, &clauses.on)?;
         let by_row_id = names == [ROW_ID];

@@ -16,7 +16,7 @@ use super::source::MergeSource;
 use crate::expr::Expression;
 use crate::scan::{Filter, IndexMatches, JsonHandling, Projection, Scan, ScanOptions};
 use crate::versions::snapshot::Snapshot;
-use crate::write::columns;
+use crate::write::{columns, table_types};
 
 /// Bytes that a row of the hashed side takes besides its values.
 pub(super) const OVERHEAD: u64 = 48;
@@ -78,8 +78,11 @@ impl JoinColumns {
             if column.data_type().equals_datatype(key.data_type()) {
                 return Ok(column);
             }
-            arrow_cast::cast(&column, key.data_type())
-                .map_err(|e| Error::schema_mismatch(format!("key column {}: {e}", key.name())))
+            let cast = match column.data_type().is_integer() {
+                true => arrow_cast::cast(&column, key.data_type()),
+                false => table_types::cast(&column, key.data_type()),
+            };
+            cast.map_err(|e| Error::schema_mismatch(format!("key column {}: {e}", key.name())))
         };
         self.keys.iter().map(key).collect()
     }

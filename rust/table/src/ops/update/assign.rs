@@ -72,9 +72,9 @@ impl Assignments {
             let at = at.ok_or_else(|| unknown_column(&table, column))?;
             let (Some(field), Some(slot)) = (table.fields.get(at), expressions.get_mut(at)) else { continue };
             // A struct that is given changes the members that it has, and the others stay.
-            let given = given.as_ref().and_then(|_| input.column_with_name(column));
-            let wanted = match given {
-                Some((_, given)) => members::narrowed(field, given.data_type()),
+            let values = given.as_ref().and_then(|_| input.column_with_name(column));
+            let wanted = match values {
+                Some((_, values)) => members::narrowed(field, values.data_type()),
                 None => field.to_arrow(),
             };
             let expression = expression_for(&Arc::new(wanted), sql, input);

@@ -36,7 +36,7 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::Window;
 use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, take};
-use crate::indices::{Segment, is_about_the_index, kind_of, known_segments, pass_over, pass_over_all};
+use crate::indices::{is_about_the_index, kind_of, known_segments, pass_over, pass_over_all};
 use crate::runtime::{blocking, blocking_unless};
 use crate::versions::snapshot::Snapshot;
 
@@ -440,13 +440,25 @@ async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexPa
 /// Errors: `Unsupported` if the index does not say.
 async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
     let field = snapshot.manifest.schema.field_by_path(column).map(|field| field.id);
-    let is_over = |segment: &&Segment| segment.kind == IndexKind::Vector && Some(segment.field) == field;
     let known = known_segments(snapshot);
-    if let Some(segment) = known.iter().flat_map(|segments| segments.iter()).find(is_over) {
-        return said_metric(&segment.name, segment.details.as_ref()).map(Some);
+    for entry in snapshot.indices().await?.iter() {
+        if entry.fields.len() != 1 || entry.fields.first().copied() != field {
+            continue;
+        }
+        // What an entry says in full takes as long as it covers fragments.
+        let segment = known.iter().flat_map(|segments| segments.iter()).find(|s| s.uuid == entry.uuid);
+        if let Some(segment) = segment {
+            if segment.kind == IndexKind::Vector {
+                return said_metric(&segment.name, segment.details.as_ref()).map(Some);
+            }
+            continue;
+        }
+        let parts = IndexParts::of(entry)?;
+        if kind_of(&parts).0 == IndexKind::Vector {
+            return said_metric(&parts.name, parts.details.as_ref()).map(Some);
+        }
     }
-    let entries = vector_entries(snapshot, column).await?;
-    entries.first().map(|entry| said_metric(&entry.name, entry.details.as_ref())).transpose()
+    Ok(None)
 }
 
 /// The metric of an index. Errors: `Unsupported` if it does not say.
