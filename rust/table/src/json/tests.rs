@@ -291,7 +291,7 @@ proptest! {
         }
         stored.truncate(usize::from(cut) % (stored.len() * 2) + 1);
         let shown = text_of(&stored);
-        prop_assert_eq!(shown.is_ok(), text::check(&stored).is_ok());
+        prop_assert!(shown.is_ok() || text::check(&stored).is_err());
         let filters = ["$ ? (@.a == 1)", "$[*] ? (exists(@.*))", "$.* + 1", "$ ? (@ starts with \"a\")"];
         for path in ["$.*", "$.**.a", "$[0 to 1]"].into_iter().chain(filters) {
             drop(select(&stored, path));
