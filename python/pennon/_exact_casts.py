@@ -44,8 +44,8 @@ _BYTES = (
 )
 
 
-def check_casts(data: pa.Table, schema: pa.Schema) -> None:
-    """Refuse values of columns of a table that would be stored as other values.
+def check_casts(data: pa.Table, schema: pa.Schema, *, as_pyarrow: bool = False) -> None:
+    """Refuse values of columns of a table that would be stored as other values; `as_pyarrow` as in `check_values`.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_casts(data: pa.Table, schema: pa.Schema) -> None:
         wanted = _type_of(schema, name)
         if wanted is not None and not column.type.equals(wanted):
             for chunk in column.chunks:
-                check_values(name, chunk, wanted)
+                check_values(name, chunk, wanted, as_pyarrow=as_pyarrow)
 
 
 def checked(data: pa.Table | pa.RecordBatchReader, schema: pa.Schema) -> pa.Table | pa.RecordBatchReader:
@@ -80,8 +80,8 @@ def checked(data: pa.Table | pa.RecordBatchReader, schema: pa.Schema) -> pa.Tabl
 def check_values(path: str, values: pa.Array, wanted: pa.DataType, *, as_pyarrow: bool = False) -> None:
     """Refuse values as `check_casts` does; `path` is their column, or a member of it.
 
-    With `as_pyarrow` times may be given as numbers, and times without a zone where there is one, as pyarrow takes
-    values of Python: numbers are of the unit of the column, and times without a zone are in UTC.
+    With `as_pyarrow` pyarrow casts the values, to a type that somebody asked for: it parses texts, numbers that are
+    given for times are of the unit of the column, and times without a zone are in UTC.
     """
     values = _plain(values)
     if isinstance(wanted, pa.BaseExtensionType):
@@ -103,6 +103,8 @@ def check_values(path: str, values: pa.Array, wanted: pa.DataType, *, as_pyarrow
             check_values(f"{path}.{name}", inside, kind, as_pyarrow=as_pyarrow)
     elif is_one_of(_LISTS, given) and is_one_of(_LISTS, wanted):
         check_values(f"{path}.item", values.flatten(), wanted.value_type, as_pyarrow=as_pyarrow)
+    elif is_text(given) and as_pyarrow:
+        return
     elif _is_other_kind(given, wanted) or not (as_pyarrow or _is_same_time(given, wanted)):
         raise InvalidInputError(
             f"column {path}: its type is {wanted}, found {'texts' if is_text(given) else given}; cast them first"

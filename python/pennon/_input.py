@@ -191,7 +191,7 @@ def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    check_casts(pa.Table.from_batches([batch]), schema)
+    check_casts(pa.Table.from_batches([batch]), schema, as_pyarrow=True)
     try:
         return batch.cast(schema)
     except (pa.ArrowException, ValueError) as error:

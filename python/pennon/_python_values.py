@@ -57,7 +57,9 @@ def rows_to_table(rows: list[Any], schema: pa.Schema | None, table: pa.Schema | 
             raise InvalidTypeError(f"Row {at} of the data must be a dict, found {reprlib.repr(row)}")
     found = dict.fromkeys(chain.from_iterable(rows))
     if rows and not found:
-        raise InvalidInputError("The rows of the data have no columns")
+        if schema is None and table is None:
+            raise InvalidInputError("The rows of the data have no columns")
+        found = dict.fromkeys(() if table is None else table.names)
     if schema is not None:
         _check_names(found, schema)
     names = found if schema is None else schema.names
@@ -108,6 +110,11 @@ def frame_to_table(frame: Any, schema: pa.Schema | None, table: pa.Schema | None
     names = set(table.names)
     columns = {name: frame[name] for name in frame.columns if name in names}
     others = _from_pandas(frame.drop(columns=list(columns)))
+    if repeated := [name for name in others.column_names if name in columns]:
+        raise InvalidInputError(
+            f"The frame has a column and an index of the name {repeated[0]}: leave the index out with "
+            "reset_index(drop=True)"
+        )
     check_index(others.column_names, table)
     columns.update(zip(others.column_names, others.columns, strict=True))
     if len(frame) and not columns:
@@ -127,10 +134,10 @@ def check_index(names: Iterable[str], table: pa.Schema) -> None:
 def _frame_of_schema(frame: Any, schema: pa.Schema) -> pa.Table:
     for field in schema:
         if field.name in frame:
-            _check_array(field.name, frame[field.name], field.type)
+            _check_array(field.name, frame[field.name], field.type, as_pyarrow=True)
     # Columns of nulls have some type all the same, such as float64.
     nulls = [name for name in frame.columns if frame[name].isna().all()]
-    made = _from_pandas(frame.astype(dict.fromkeys(nulls, "object")), schema)
+    made = _from_pandas(frame.astype(dict.fromkeys(nulls, "object")) if nulls else frame, schema)
     for field, column in zip(schema, made.columns, strict=True):
         if field.name in frame and frame[field.name].dtype == "object":
             _check_objects(column, field.name, frame[field.name], field.type, as_pyarrow=True)
@@ -183,7 +190,7 @@ def _like_table(name: str, values: Any, table: pa.Schema | None) -> tuple[pa.Fie
 
 def _typed(path: str, values: Any, kind: pa.DataType, *, of_table: bool) -> Any:
     """The values as an array of a type. If it is that of a table, none for values that pyarrow cannot convert."""
-    _check_array(path, values, kind)
+    _check_array(path, values, kind, as_pyarrow=not of_table)
     made = _with_given_members(kind, values) if of_table else kind
     try:
         # A dictionary gets wider keys than its type has, if there are many values.
@@ -233,14 +240,14 @@ def _has_type(values: Any) -> bool:
     return isinstance(values, pa.Array | pa.ChunkedArray) or getattr(values, "dtype", "object") != "object"
 
 
-def _check_array(path: str, values: Any, kind: pa.DataType) -> None:
+def _check_array(path: str, values: Any, kind: pa.DataType, *, as_pyarrow: bool) -> None:
     """Check values that have a type."""
     found = _inferred(values) if _has_type(values) else None
     # Nulls are of any type, and pyarrow reads texts, or says what is wrong with them.
     if found is None or found.null_count == len(found) or is_text(found.type):
         return
     for chunk in found.chunks if isinstance(found, pa.ChunkedArray) else [found]:
-        check_values(path, chunk, kind)
+        check_values(path, chunk, kind, as_pyarrow=as_pyarrow)
 
 
 def _check_objects(array: Any, path: str, given: Any, kind: pa.DataType, *, as_pyarrow: bool) -> None:
@@ -274,21 +281,21 @@ def _compare(path: str, given: Any, kind: pa.DataType, as_pyarrow: bool) -> None
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if _has_type(given):
-        _check_array(path, given, kind)
+        _check_array(path, given, kind, as_pyarrow=as_pyarrow)
         return
     values = _not_null(given)
-    found = None if _has_members(kind) else _inferred(values)
+    found = None if _has_members(kind) else _inferred(values, nan_is_null=True)
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         _check_nanoseconds(path, values, kind)
     if pa.types.is_date(kind):
         # Next to dates pyarrow takes times for dates.
         _check_inferred(path, [value for value in values if isinstance(value, datetime)], kind, as_pyarrow)
         values = [value for value in values if not isinstance(value, datetime)]
-        found = _inferred(values)
+        found = _inferred(values, nan_is_null=True)
     if found is not None:
         check_values(path, found, kind, as_pyarrow=as_pyarrow)
     elif pa.types.is_struct(kind):
-        rows = [value if isinstance(value, Mapping) else dict(value) for value in values]
+        rows = [_members(value, kind) for value in values]
         members = {member.name: member.type for member in kind}
         for name in dict.fromkeys(chain.from_iterable(rows)):
             check_member(path, name, members)
@@ -305,6 +312,15 @@ def _compare(path: str, given: Any, kind: pa.DataType, as_pyarrow: bool) -> None
             _check_inferred(path, [value], kind, as_pyarrow)
 
 
+def _members(value: Any, kind: pa.StructType) -> Mapping[str, Any]:
+    """The members of a struct, which pyarrow takes by name, as pairs and by position."""
+    if isinstance(value, Mapping):
+        return value
+    if all(isinstance(item, tuple) and len(item) == 2 for item in value):
+        return dict(value)
+    return dict(zip((field.name for field in kind), value, strict=False))
+
+
 def _check_lists(path: str, given: Iterable[Any], kind: pa.DataType) -> None:
     """Refuse texts and bytes for lists: pyarrow takes them for lists of their letters."""
     if isinstance(kind, pa.BaseExtensionType):
@@ -316,9 +332,14 @@ def _check_lists(path: str, given: Iterable[Any], kind: pa.DataType) -> None:
 
 
 def _check_inferred(path: str, values: list[Any], kind: pa.DataType, as_pyarrow: bool) -> None:
-    found = _inferred(values)
+    found = _inferred(values, nan_is_null=True)
     if found is not None:
         check_values(path, found, kind, as_pyarrow=as_pyarrow)
+    elif len(values) == 1 and is_number(kind) and not isinstance(values[0], int):
+        # It has some form as an integer, which need not be its value.
+        raise InvalidInputError(
+            f"column {path}: its type is {kind}, found {reprlib.repr(values[0])}; convert it first"
+        )
 
 
 def _has_members(kind: pa.DataType) -> bool:
@@ -326,10 +347,10 @@ def _has_members(kind: pa.DataType) -> bool:
     return is_one_of(_NESTED, kind) or (hasattr(kind, "value_field") and _has_members(kind.value_type))
 
 
-def _inferred(values: Any) -> Any:
-    """Values in the type that they have; None if they have several."""
+def _inferred(values: Any, *, nan_is_null: bool = False) -> Any:
+    """Values in the type that they have; None if they have several. NaN may be null, as in objects of pandas."""
     try:
-        return _array(values)
+        return pa.array(values, from_pandas=True) if nan_is_null and isinstance(values, list) else _array(values)
     except _OF_PYARROW:
         return None
 
@@ -337,7 +358,7 @@ def _inferred(values: Any) -> Any:
 def _check_nanoseconds(path: str, values: list[Any], kind: pa.DataType) -> None:
     """Refuse what timestamps of pandas have beyond the microseconds for which pyarrow takes them."""
     for value in values:
-        if getattr(value, "nanosecond", 0):
+        if getattr(value, "nanosecond", 0) and value == value:  # that of NaT is NaN
             raise InvalidInputError(
                 f"column {path}: its type {kind} would change the value {value}; round it first"
             )

@@ -16,7 +16,7 @@ class TableHandle:
     """A table by its URI, seen from a Spark session."""
 
     def __init__(self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self._target = Target.of(spark, uri, storage_options)
+        self._target = Target(spark, uri, storage_options)
 
     @property
     def uri(self) -> str:

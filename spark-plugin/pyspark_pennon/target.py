@@ -24,15 +24,13 @@ class Target:
 
     spark: SparkSession
     uri: str
-    storage_options: Mapping[str, str] = field(repr=False)
+    given_storage_options: Mapping[str, str] | None = field(repr=False)
     alias: str | None = None
 
-    @classmethod
-    def of(
-        cls, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None, alias: str | None = None
-    ) -> Target:
-        """The table, with the storage options of the session under those that were given."""
-        return cls(spark, uri, session_storage_options(spark, storage_options), alias)
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        """Those that were given, and below them those that the session has now."""
+        return session_storage_options(self.spark, self.given_storage_options)
 
     def options(self, **given: Any) -> ReadOptions:
         """Options of a read."""

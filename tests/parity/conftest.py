@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +22,12 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def disk_path() -> Iterator[Path]:
-    """A folder on a disk: in memory Pennon commits so often that the reference hardly has a turn."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+def disk_path(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder on a disk, which stays if the test fails: in memory the reference hardly has a turn to commit."""
+    folder, failed = Path(tempfile.mkdtemp(prefix="pennon-")), request.session.testsfailed
+    yield folder
+    if request.session.testsfailed == failed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["2.0", "2.1", "2.2"])

@@ -155,9 +155,9 @@ def test_nulls(uri: str) -> None:
 
 def test_members_of_one_name(uri: str) -> None:
     table = pennon.write_dataset(pa.table({"c": pa.array([None], PAIR)}), uri)
-    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
+    repeated = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
     with pytest.raises(pennon.InvalidInputError, match="column c: found several members of one name"):
-        table.update_rows([0], {"c": twice})
+        table.update_rows([0], {"c": repeated})
 
 
 SAME: dict[str, tuple[pa.DataType, Any, Any]] = {

@@ -145,16 +145,21 @@ def test_frames_and_arrays(uri: str, kind: pa.DataType, values: Any) -> None:
 
 
 def test_arrays_of_other_kinds(uri: str) -> None:
-    """Naive times of Python are in UTC, as in pylance; arrays have a type, which says nothing of a zone."""
-    schema = pa.schema([("c", pa.timestamp("us", "Europe/Berlin"))])
+    """A schema that is given asks for a cast: times without a zone are in UTC, texts are parsed, as in pylance."""
     naive = np.array(["2020-01-01T12:00"], "datetime64[us]")
-    batch = pa.record_batch({"c": pa.array(naive)})
-    for data in ({"c": naive}, {"c": batch["c"]}, pd.DataFrame({"c": naive}), iter([batch])):
-        with pytest.raises(pennon.InvalidInputError, match=r"column c: its type is timestamp.*; cast them first"):
-            pennon.write_dataset(data, uri, schema=schema)
+    for unit, values, wanted in (
+        (pa.timestamp("us", "Europe/Berlin"), naive, datetime(2020, 1, 1, 12, tzinfo=timezone.utc)),
+        (pa.timestamp("s"), np.array([60]), datetime(1970, 1, 1, 0, 1)),
+        (pa.float64(), pa.array(["1.5"]), 1.5),
+        (pa.date32(), pa.array(["2020-01-02"]), date(2020, 1, 2)),
+    ):
+        schema, batch = pa.schema([("c", unit)]), pa.record_batch({"c": pa.array(values)})
+        for data in ({"c": values}, {"c": batch["c"]}, iter([batch])):
+            table = pennon.write_dataset(data, uri, schema=schema, mode="overwrite")
+            assert table.to_table()["c"].to_pylist() == [wanted]
     members = pa.record_batch({"c": pa.array([{"x": 1, "z": 2}])})
     with pytest.raises(pennon.InvalidInputError, match="column c: found a member z, expected x"):
-        pennon.write_dataset(iter([members]), uri, schema=pa.schema([("c", pa.struct([("x", pa.int64())]))]))
+        pennon.write_dataset(iter([members]), f"{uri}-2", schema=pa.schema([("c", pa.struct([("x", pa.int64())]))]))
 
 
 def test_models(uri: str) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,7 @@ def test_no_rows(uri: str, key: str) -> None:
     table.checkout_latest()
     assert table.to_table().to_pylist() == [{"id": 1, "u": uuid.UUID(int=5), "s": "a"}]
     assert table.schema.equals(schema)
-    for wrong in ([{}], pd.DataFrame(index=range(3))):
+    for wrong in (pd.DataFrame(index=range(3)),):
         with pytest.raises(pennon.InvalidInputError, match="no columns"):
             table.insert(wrong)
 
@@ -314,3 +315,50 @@ def test_requests_of_appends(uri: str) -> None:
 
     requests({"id": [1]})
     assert requests([{"id": 2}]) == requests(pa.table({"id": [3]}))
+
+
+def test_an_index_of_the_name_of_a_column(uri: str) -> None:
+    table = pennon.write_dataset(pa.table({"a": [0]}), uri)
+    for frame in (
+        pd.DataFrame({"a": [1, 2]}, index=pd.Index([10, 20], name="a")),
+        pd.DataFrame({"a": [1, 2]}).set_index("a", drop=False).assign(a=[3, 4]),
+    ):
+        for verb in (table.insert, table.merge_insert("a").when_matched_update_all().execute):
+            with pytest.raises(pennon.InvalidInputError, match="a column and an index of the name a"):
+                verb(frame)
+    assert table.latest_version == 1
+
+
+def test_nan_in_lists_and_structs_of_pandas(uri: str) -> None:
+    kinds = {"l": pa.list_(pa.int64()), "s": pa.struct([("x", pa.int64()), ("t", pa.timestamp("us"))])}
+    table = pennon.write_dataset(pa.table({name: pa.nulls(0, kind) for name, kind in kinds.items()}), uri)
+    nan = float("nan")
+    frame = pd.DataFrame(
+        {"l": [[1, nan], [2], None], "s": [{"x": nan, "t": pd.NaT}, {"x": 1, "t": pd.Timestamp(0)}, None]}
+    )
+    table.insert(frame)
+    assert table.to_table().to_pydict() == {
+        "l": [[1, None], [2], None],
+        "s": [{"x": None, "t": None}, {"x": 1, "t": datetime(1970, 1, 1)}, None],
+    }
+
+
+def test_values_that_only_have_a_form_as_integers(uri: str) -> None:
+    table = pennon.write_dataset(pa.table({"a": [1]}), uri)
+    for data in ([{"a": Fraction(3, 2)}], {"a": [Fraction(3, 2)]}):
+        with pytest.raises(pennon.PennonError, match=r"column a|`a`"):
+            table.insert(data)
+    assert table.count_rows() == 1
+
+
+def test_structs_by_position_and_as_pairs(uri: str) -> None:
+    kind = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    table = pennon.write_dataset(pa.table({"s": pa.nulls(0, kind)}), uri)
+    for value in ((1, "ab"), [("x", 2), ("y", "cd")], {"y": "e"}, None):
+        table.insert([{"s": value}])
+    assert [row and dict(row) for row in table.to_table()["s"].to_pylist()] == [
+        {"x": 1, "y": "ab"},
+        {"x": 2, "y": "cd"},
+        {"x": None, "y": "e"},
+        None,
+    ]

@@ -111,8 +111,9 @@ class JobPlan(PlannedWork[_native.JobPlan]):
         >>> [plan.commit([plan.task(0).run({"a": [2]})]).dataset.version for plan in plans]
         [2, 2]
         """
+        text = checked_text("uuid", uuid)
         try:
-            wanted = str(UUID(checked_text("uuid", uuid)))
+            wanted = str(UUID(text))
         except ValueError:
             raise InvalidInputError(f"uuid is {uuid!r}: expected a uuid, as text") from None
         found = json.loads(self.json())

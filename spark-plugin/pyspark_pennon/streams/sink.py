@@ -48,7 +48,7 @@ QUERY_PROPERTY = "sql.streaming.queryId"
 """The local property of Spark's jobs with the id of their query."""
 
 BATCH_PROPERTY = "streaming.sql.batchId"
-"""The one with the number of the batch."""
+"""The local property with the number of the batch."""
 
 _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 """Options that Spark reads itself and passes on."""
@@ -97,10 +97,16 @@ class StreamBatch:
 
 @dataclass(frozen=True)
 class WrittenOfBatch(Written):
-    """What one task of a batch wrote, with what the commit has to know."""
+    """What one task of a batch wrote, with what the commit has to know.
+
+    Attributes
+    ----------
+    plan
+        Of the first partition the plan of the batch, without storage options: the commit has its own.
+    """
 
     batch: StreamBatch
-    plan: WritePlan
+    plan: WritePlan | None
 
 
 @dataclass(frozen=True)
@@ -122,21 +128,26 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if table is None:
             table = make_table(parsed, frame_schema(data))
         note_table(options, table)
+        if parsed.table_parameters.pop("compatible_with", None) is not None:
+            # What the table has become is what the reader reads.
+            parsed.table_parameters["data_storage_version"] = table.data_storage_version
+            parsed.table_parameters["enable_stable_row_ids"] = table.has_stable_row_ids
         return cls(WritePlan.of(parsed, data, overwrite=overwrite))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""
         context = TaskContext.get()
-        query, number = (
-            None if context is None else context.getLocalProperty(name) for name in (QUERY_PROPERTY, BATCH_PROPERTY)
-        )
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
+        number = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
         if context is None or query is None or number is None:
             raise internal("a batch of a stream is written by a Spark task of a query, and this is none")
         batch = StreamBatch(query, int(number))
         with quick_task(self.plan.plan.release):
             plan = self.plan.with_uuid(batch.uuid)
             partition = context.partitionId()
-            return WrittenOfBatch(partition, plan.write_partition(partition, iterator), batch, plan)
+            result = plan.write_partition(partition, iterator)
+            sent = plan.with_storage_options({}) if partition == 0 else None
+            return WrittenOfBatch(partition, result, batch, sent)
 
     @noted()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -146,7 +157,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         written = complete(messages, WrittenOfBatch, f"tasks of batch {batchId}")
         if not written:
             return
-        batch, plan, results = written[0].batch, written[0].plan, results_of(written)
+        batch, results = written[0].batch, results_of(written)
+        sent = next((message.plan for message in written if message.plan is not None), None)
+        if sent is None or batch.number != batchId:
+            raise internal(f"batch {batchId} was written as batch {batch.number} of query {batch.query}")
+        plan = sent.with_storage_options(self.plan.plan.storage_options)
         if not plan.has_changes(results):
             return
         if batch.is_committed(tables.open_table(ReadOptions(plan.uri, plan.plan.storage_options))):

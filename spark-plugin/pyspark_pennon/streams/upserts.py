@@ -242,7 +242,7 @@ def _started(
     keys = _keys_of(rows, columns, keys)
     spark = rows.sparkSession
     uri = destination.uri
-    target = Target.of(spark, uri, destination.storage_options, "t")
+    target = Target(spark, uri, destination.storage_options, "t")
     context = spark_context(spark)
     if context is None:
         raise unsupported(

@@ -147,11 +147,6 @@ class NewFragments:
     number: int
     new_fragments: list[Any]
 
-    @property
-    def rows(self) -> int:
-        """Rows of all fragments."""
-        return sum(fragment.physical_rows for fragment in self.new_fragments)
-
 
 def missing_fields(
     stored: pa.Schema,

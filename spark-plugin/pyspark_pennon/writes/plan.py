@@ -145,6 +145,10 @@ class WritePlan:
         """The same write with another uuid of its transaction, before any task runs."""
         return replace(self, plan=self.plan.with_uuid(uuid))
 
+    def with_storage_options(self, storage_options: Mapping[str, str]) -> WritePlan:
+        """The same write with other storage options."""
+        return replace(self, plan=replace(self.plan, storage_options=storage_options))
+
     def has_changes(self, results: list[Any]) -> bool:
         """Whether a commit makes a version: an overwrite without rows does."""
         return bool(results) or self.plan.job().kind == "overwrite"
