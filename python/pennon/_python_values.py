@@ -162,7 +162,7 @@ def _check_names(names: Iterable[str], schema: pa.Schema) -> None:
 
 
 def _column(name: Any, values: Any) -> Any:
-    """The values of a column, which may be read twice."""
+    """The values of a column, which may be read more than once."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"Names of columns must be texts, found {name!r}")
     if isinstance(values, Iterator):

@@ -91,9 +91,10 @@ class JobPlan(PlannedWork[_native.JobPlan]):
     def with_uuid(self, uuid: str) -> JobPlan:
         """The same job with another uuid, before any of its tasks runs.
 
-        A commit finds its uuid in the versions after that of the plan, and gives the version that has it. So of two
-        processes that append the same rows, under a uuid that follows from the name of a file for example, one
-        does. Versions before are not looked at: [commit_status][pennon.LanceDataset.commit_status] tells.
+        A commit looks for its uuid in the versions after the one that the plan read, all of them for an overwrite,
+        and gives the version that has it. So only one of two processes that append the same rows makes a version,
+        if their uuid follows from the name of a file for example. For versions before that of the plan see
+        [commit_status][pennon.LanceDataset.commit_status].
 
         Raises
         ------

@@ -61,10 +61,8 @@ fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
                 _ => false,
             })
         }
-        Expr::ScalarFunction(call) if call.func.name() == MEMBER => {
-            field(expr).is_some_and(|field| json::is_stored(&field))
-        }
-        Expr::Column(_) => field(expr).is_some_and(|field| json::is_stored(&field)),
+        Expr::ScalarFunction(call) if call.func.name() != MEMBER => false,
+        Expr::Column(_) | Expr::ScalarFunction(_) => field(expr).is_some_and(|field| json::is_stored(&field)),
         _ => false,
     }
 }

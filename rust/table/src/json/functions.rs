@@ -9,8 +9,8 @@
 //! | `json_array_contains(doc, path, value)` | whether a selected array has that string or JSON text |
 //! | `json_array_length(doc, path)` | the items of the selected array, 0 for what is not an array |
 //!
-//! A document is one in its binary form, as columns have it, or its text. Null comes of null arguments and of what is not there; of JSON's null too where a value of a type is asked for. A value
-//! that cannot be converted is an error.
+//! A document is one in its binary form, as columns have it, or its text. Null comes of null arguments and of what is
+//! not there; of JSON's null too where a value of a type is asked for. A value that cannot be converted is an error.
 
 use std::sync::Arc;
 

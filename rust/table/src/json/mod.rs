@@ -22,7 +22,7 @@ mod text;
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use pennon_core::{Error, Result};
@@ -63,7 +63,9 @@ pub(crate) fn stored_in(reader: Reader, table: &Schema) -> Reader {
     if Arc::ptr_eq(&schema, &given) {
         return stored(reader);
     }
-    stored(Box::new(Unmarked { reader, schema }))
+    let of_batches = Arc::clone(&schema);
+    let batches = reader.map(move |batch| unmarked(&batch?, &of_batches));
+    stored(Box::new(RecordBatchIterator::new(batches, schema)))
 }
 
 /// The schema of [`stored_in`] rows.
@@ -84,31 +86,12 @@ fn schema_in(given: &SchemaRef, table: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()))
 }
 
-/// Rows of which fewer columns are JSON than their reader says.
-struct Unmarked {
-    reader: Reader,
-    schema: SchemaRef,
-}
-
-impl Iterator for Unmarked {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let marked = |batch: RecordBatch| {
-            let columns = self.schema.fields().iter().zip(batch.columns());
-            // What says that members are JSON is in the type.
-            let columns = columns.map(|(field, array)| cast(array, field.data_type()));
-            let columns = columns.collect::<Result<Vec<_>, _>>()?;
-            batch_with_rows(Arc::clone(&self.schema), columns, batch.num_rows())
-        };
-        Some(self.reader.next()?.and_then(marked))
-    }
-}
-
-impl RecordBatchReader for Unmarked {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
+/// A batch of which fewer columns are JSON than its own schema says.
+fn unmarked(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = schema.fields().iter().zip(batch.columns());
+    // What says that members are JSON is in the type.
+    let columns = columns.map(|(field, array)| cast(array, field.data_type()));
+    batch_with_rows(Arc::clone(schema), columns.collect::<Result<Vec<_>, _>>()?, batch.num_rows())
 }
 
 /// The schema with JSON in its binary form.

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, UInt64Array, new_null_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt64Array, new_null_array};
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow_select::take::take;
@@ -28,33 +28,15 @@ pub(crate) fn converted(data: BatchReader, table: &Schema) -> BatchReader {
     if schema == given {
         return data;
     }
-    Box::new(Converted { data, schema })
+    let of_batches = Arc::clone(&schema);
+    let batches = data.map(move |batch| converted_batch(&batch?, &of_batches));
+    Box::new(RecordBatchIterator::new(batches, schema))
 }
 
 /// The schema of [`converted`] data.
 pub(crate) fn converted_schema(given: &Schema, table: &Schema) -> SchemaRef {
     let fields = fields_like(given.fields(), table.fields());
     Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()))
-}
-
-struct Converted {
-    data: BatchReader,
-    schema: SchemaRef,
-}
-
-impl Iterator for Converted {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.data.next()?;
-        Some(batch.and_then(|batch| converted_batch(&batch, &self.schema)))
-    }
-}
-
-impl RecordBatchReader for Converted {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
 }
 
 fn converted_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
