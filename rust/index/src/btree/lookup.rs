@@ -15,7 +15,7 @@ use pennon_core::schema::Schema;
 use pennon_core::{Error, Result};
 use pennon_datafile::{Ahead, ByteSource, FileReader, FileWriter};
 
-use super::page::run_end;
+use super::page::seek;
 use super::{DEFAULT_PAGE_ROWS, LOOKUP_FILE, PAGE_ROWS, RANGE_PARTITIONED, options};
 use crate::files::{self, WrittenFile};
 use crate::intervals::Interval;
@@ -140,11 +140,17 @@ impl Lookup {
         self.pages().checked_sub(1).and_then(|last| value_at(self.max.as_ref(), last))
     }
 
-    /// The pages that may have values in an interval.
-    pub(super) fn pages_of(&self, interval: &Interval) -> Range<usize> {
+    /// The pages that may have values in each of some intervals, which ascend.
+    pub(super) fn pages_of<'i>(
+        &self,
+        intervals: &'i [Interval],
+    ) -> impl Iterator<Item = (&'i Interval, Range<usize>)> {
         let (min, max) = (TypedValues::of(self.min.as_ref()), TypedValues::of(self.max.as_ref()));
-        let first = max.first_that(0..self.pages(), |max| !interval.is_above(max));
-        first..run_end(min, first, self.pages(), interval)
+        let (mut first, pages) = (0, self.pages());
+        intervals.iter().map(move |interval| {
+            first = seek(max, first, pages, |max| !interval.is_above(max));
+            (interval, first..seek(min, first, pages, |min| interval.is_below(min)))
+        })
     }
 
     /// Whether every row of a page is in an interval.

@@ -54,7 +54,7 @@ impl BTreePage {
     pub(super) fn positions(&self, interval: &Interval) -> Range<usize> {
         let (values, len) = (TypedValues::of(self.values.as_ref()), self.values.len());
         let start = values.first_that(self.values.null_count()..len, |value| !interval.is_above(value));
-        start..run_end(values, start, len, interval)
+        start..seek(values, start, len, |value| interval.is_below(value))
     }
 }
 
@@ -86,13 +86,17 @@ impl PageRun {
     }
 }
 
-/// The first position from `start` on whose value lies behind an interval, or `len`; sought from `start`, since most
-/// intervals are short: single values.
-pub(super) fn run_end(values: TypedValues<'_>, start: usize, len: usize, interval: &Interval) -> usize {
-    let is_behind = |value: &Value<'_>| interval.is_below(value);
+/// The first position from `start` on whose value passes, or `len`, where all behind it pass too; sought from `start`,
+/// since most intervals are short, single values, and the next one of a list is near.
+pub(super) fn seek(
+    values: TypedValues<'_>,
+    start: usize,
+    len: usize,
+    passes: impl Fn(&Value<'_>) -> bool,
+) -> usize {
     let mut step = 1;
-    while start + step < len && !values.get(start + step).is_some_and(|value| is_behind(&value)) {
+    while start + step < len && !values.get(start + step).is_some_and(|value| passes(&value)) {
         step *= 2;
     }
-    values.first_that((start + step / 2).min(len)..(start + step).min(len), is_behind)
+    values.first_that((start + step / 2).min(len)..(start + step).min(len), passes)
 }

@@ -25,10 +25,8 @@ use crate::intervals::{Interval, Passing, passing_all};
 use crate::row_set::RowSet;
 use crate::value_test::ValueTest;
 
-/// Pages of a local file that are read at a time.
-const LOCAL_PAGES: usize = 16;
-/// Reads of [`LOCAL_PAGES`] that each thread has at least, since it takes a moment to start.
-const LEAST_PARTS: usize = 4;
+/// Reads that each thread has at least, since it takes a moment to start.
+const LEAST_PARTS: usize = 64;
 
 /// A B-tree index that was opened.
 #[derive(Debug)]
@@ -175,8 +173,8 @@ impl BTreeIndex {
             Some(Passing::Outside(_)) | None => return Ok(None),
         };
         let mut wanted: BTreeMap<usize, Vec<&Interval>> = BTreeMap::new();
-        for interval in &intervals {
-            self.lookup.pages_of(interval).for_each(|page| wanted.entry(page).or_default().push(interval));
+        for (interval, pages) in self.lookup.pages_of(&intervals) {
+            pages.for_each(|page| wanted.entry(page).or_default().push(interval));
         }
         if nulls {
             self.with_nulls().into_iter().for_each(|page| _ = wanted.entry(page).or_default());
@@ -207,7 +205,8 @@ impl BTreeIndex {
         // Those outside of intervals are found by the pages inside, however many rows there are.
         let Some(Passing::Inside(intervals)) = passing_all(tests) else { return 0 };
         // All pages of an interval but the first and the last lie inside.
-        let pages: usize = intervals.iter().map(|i| self.lookup.pages_of(i).len().saturating_sub(2)).sum();
+        let inside = self.lookup.pages_of(&intervals).map(|(_, pages)| pages.len().saturating_sub(2));
+        let pages: usize = inside.sum();
         u64::try_from(pages).unwrap_or(u64::MAX).saturating_mul(self.lookup.page_rows)
     }
 
@@ -269,8 +268,8 @@ impl BTreeIndex {
     fn pages_of<'i>(&self, intervals: &'i [Interval]) -> (BTreeMap<usize, Vec<&'i Interval>>, Vec<usize>) {
         let mut partial: BTreeMap<usize, Vec<&Interval>> = BTreeMap::new();
         let mut entire = Vec::new();
-        for interval in intervals {
-            for page in self.lookup.pages_of(interval) {
+        for (interval, pages) in self.lookup.pages_of(intervals) {
+            for page in pages {
                 if self.lookup.is_inside(page, interval) {
                     entire.push(page);
                 } else {
@@ -317,8 +316,8 @@ impl BTreeIndex {
                 None => missing.push(*page),
             }
         }
-        // Buffers of few pages are used again for the next, which costs less than to get memory for all pages at once.
-        let at_once = if self.pages.is_local() { LOCAL_PAGES } else { usize::MAX };
+        // A page that is read by itself has memory of its own, and need not be copied.
+        let at_once = if self.pages.is_local() { 1 } else { usize::MAX };
         let parts: Vec<&[usize]> = missing.chunks(at_once).collect();
         let (next, read) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(missing.len())));
         let work = || {
@@ -349,8 +348,12 @@ impl BTreeIndex {
         for &page in pages {
             let rows = self.lookup.rows_of(page, all);
             let len = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
-            let (values, ids) = (values.slice(start, len), ids.slice(start, len));
-            let content = BTreePage::new(copy(&values)?, UInt64Array::from(ids.values().to_vec()));
+            let content = if len == values.len() && !has_room(&values) {
+                BTreePage::new(Arc::clone(&values), ids.clone())
+            } else {
+                let (values, ids) = (values.slice(start, len), ids.slice(start, len));
+                BTreePage::new(copy(&values)?, UInt64Array::from(ids.values().to_vec()))
+            };
             if content.bounds() != self.lookup.bounds(page) {
                 return Err(self.corrupt(&format!("page {page} is not as its bounds say")));
             }
@@ -408,6 +411,12 @@ impl BTreeIndex {
     fn corrupt(&self, message: &str) -> Error {
         Error::corrupt(message).in_file(self.pages.name())
     }
+}
+
+/// Whether an array holds more than twice the memory that its values take.
+fn has_room(values: &ArrayRef) -> bool {
+    let data = values.to_data();
+    data.get_slice_memory_size().is_ok_and(|used| data.get_buffer_memory_size() > 2 * used)
 }
 
 /// The values in memory of their own: a page in a cache must not keep all that was read with it.

@@ -39,7 +39,7 @@ mod tests;
 mod times;
 mod zero;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -81,6 +81,17 @@ pub struct Expression {
     inner: Arc<Inner>,
 }
 
+/// An expression over record batches.
+#[derive(Debug)]
+enum Physical {
+    Made(Arc<dyn PhysicalExpr>),
+    /// With all values of a long list: made when the first batch comes, which an index may make needless.
+    Later {
+        expr: Expr,
+        made: OnceLock<Arc<dyn PhysicalExpr>>,
+    },
+}
+
 /// What an expression is for.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
@@ -106,7 +117,7 @@ struct Inner {
     null_tests: Vec<String>,
     /// Whether the text has another meaning later.
     depends_on_time: bool,
-    physical: Arc<dyn PhysicalExpr>,
+    physical: Physical,
     /// The column, or the member of structs from the column down, if it is nothing else.
     path: Option<Vec<String>>,
 }
@@ -160,7 +171,7 @@ impl Expression {
         let expr = ends.reduce(Expr::and).unwrap_or_else(|| lit(true));
         let schema = Schema::new(vec![column.clone()]);
         let sql = expr.to_string();
-        Self::bind(&sql, &schema, &expr, false).map_err(|e| planning_error(&sql, &schema, &e))
+        Self::bind(&sql, &schema, &expr, None, false).map_err(|e| planning_error(&sql, &schema, &e))
     }
 
     fn build(sql: &str, schema: &Schema, wanted: Wanted<'_>) -> Result<Self> {
@@ -244,14 +255,24 @@ impl Expression {
         expr = zero::without_sign(overflow::fold(expr).map_err(fail)?, &simplifier).map_err(fail)?;
         expr = lists::simplify(expr, &simplifier, &context).map_err(fail)?;
         expr = depth::flatten(zero::rewrite(expr, &df_schema).map_err(fail)?)?;
-        if let Some((list, column)) = list {
-            let Some(with_list) = list.put_back(expr, &column).map_err(fail)? else { return Ok(None) };
-            expr = with_list;
-        }
-        Self::bind(sql, schema, &expr, depends_on_time).map(Some).map_err(fail)
+        let with_list = match list {
+            Some((list, column)) => match list.put_back(expr.clone(), &column).map_err(fail)? {
+                Some(with_list) => Some(with_list),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        Self::bind(sql, schema, &expr, with_list, depends_on_time).map(Some).map_err(fail)
     }
 
-    fn bind(sql: &str, schema: &Schema, expr: &Expr, depends_on_time: bool) -> Result<Self, DataFusionError> {
+    /// What is wrong with the types shows in an expression, also where it lacks the values of a list that another one has.
+    fn bind(
+        sql: &str,
+        schema: &Schema,
+        expr: &Expr,
+        with_list: Option<Expr>,
+        depends_on_time: bool,
+    ) -> Result<Self, DataFusionError> {
         let referenced = expr.column_refs();
         let used: Vec<_> = schema
             .fields()
@@ -261,14 +282,7 @@ impl Expression {
             .collect();
         let columns = used.iter().map(|f| f.name().clone()).collect();
         let input = Arc::new(Schema::new(used));
-        let df_schema = DFSchema::try_from(Arc::clone(&input))?;
-        let physical = create_physical_expr(
-            expr,
-            &df_schema,
-            &ExecutionProps::new(),
-            &PhysicalPlanningContext::default(),
-        )?;
-        let physical = overflow::checked(physical, &input)?;
+        let physical = physical_of(expr, &input)?;
         let constant = match expr {
             Expr::Literal(ScalarValue::Boolean(value), _) => Some(value.unwrap_or(false)),
             Expr::Literal(ScalarValue::Null, _) => Some(false),
@@ -276,8 +290,12 @@ impl Expression {
         };
         let (data_type, nullable) = (physical.data_type(&input)?, physical.nullable(&input)?);
         let sql = sql.to_owned();
-        let (condition, condition_is_exact) = Condition::of(expr, schema);
+        let (condition, condition_is_exact) = Condition::of(with_list.as_ref().unwrap_or(expr), schema);
         let null_tests = condition::null_tests(expr)?;
+        let physical = match with_list {
+            Some(expr) => Physical::Later { expr, made: OnceLock::new() },
+            None => Physical::Made(physical),
+        };
         let path = path_of(expr);
         let inner = Inner {
             sql,
@@ -364,7 +382,10 @@ impl Expression {
             .collect::<Result<Vec<_>>>()?;
         let input = batch_with_rows(self.input_for(&arrays), arrays, batch.num_rows())
             .map_err(|e| Error::internal(format!("expression {}: {e}", inner.sql)))?;
-        let value = guarded(|| inner.physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows())));
+        let value = guarded(|| {
+            let physical = inner.physical.get(&inner.input)?;
+            physical.evaluate(&input).and_then(|v| v.into_array(batch.num_rows()))
+        });
         let value = value.map_err(|panic| {
             // As where the texts of a batch take more than 2 GiB.
             Error::unsupported(format!("Error applying the expression {}: {panic}", inner.sql))
@@ -403,6 +424,28 @@ impl Expression {
         };
         Ok(if mask.null_count() == 0 { mask.clone() } else { prep_null_mask_filter(mask) })
     }
+}
+
+impl Physical {
+    fn get(&self, input: &SchemaRef) -> Result<&Arc<dyn PhysicalExpr>, DataFusionError> {
+        match self {
+            Self::Made(physical) => Ok(physical),
+            Self::Later { expr, made } => match made.get() {
+                Some(physical) => Ok(physical),
+                None => {
+                    let physical = physical_of(expr, input)?;
+                    Ok(made.get_or_init(|| physical))
+                }
+            },
+        }
+    }
+}
+
+fn physical_of(expr: &Expr, input: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
+    let schema = DFSchema::try_from(Arc::clone(input))?;
+    let context = PhysicalPlanningContext::default();
+    let physical = create_physical_expr(expr, &schema, &ExecutionProps::new(), &context)?;
+    overflow::checked(physical, input)
 }
 
 /// Names from a column down, of an expression that is one field.

@@ -73,20 +73,14 @@ pub(crate) struct SessionPages<'a> {
     pub(super) name: &'a str,
 }
 
-impl SessionPages<'_> {
-    fn key(&self, page: u32) -> String {
-        format!("{}#{page}", self.name)
-    }
-}
-
 impl PageCache for SessionPages<'_> {
     fn get(&self, page: u32) -> Option<Arc<BTreePage>> {
-        self.session.get(EntryKind::IndexPage, &self.key(page))
+        self.session.get(EntryKind::IndexPage(page), self.name)
     }
 
     fn put(&self, page: u32, content: &Arc<BTreePage>) {
-        let key = self.key(page);
-        self.session.put(EntryKind::IndexPage, &key, content, content.memory_bytes() + key.len() + 64);
+        let bytes = content.memory_bytes() + self.name.len() + 64;
+        self.session.put(EntryKind::IndexPage(page), self.name, content, bytes);
     }
 
     fn on_threads(&self, most: usize, work: &(dyn Fn() -> Result<()> + Sync)) -> Result<()> {

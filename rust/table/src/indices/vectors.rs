@@ -87,10 +87,9 @@ impl Segment {
         partitions: &[u32],
     ) -> Result<Vec<Arc<VectorPartition>>> {
         let session = snapshot.session();
-        let directory = self.files.name();
-        let name = |number: u32| partition_name(directory, number);
+        let name = self.files.name();
         let mut known: Vec<Option<Arc<VectorPartition>>> =
-            partitions.iter().map(|number| session.get(EntryKind::VectorPartition, &name(*number))).collect();
+            partitions.iter().map(|number| session.get(EntryKind::VectorPartition(*number), name)).collect();
         let missing: Vec<u32> = partitions
             .iter()
             .zip(&known)
@@ -100,9 +99,8 @@ impl Segment {
         let mut read = if missing.is_empty() { Vec::new() } else { index.read(&missing)? }.into_iter();
         for slot in known.iter_mut().filter(|slot| slot.is_none()) {
             let Some(partition) = read.next() else { break };
-            let name = name(partition.number());
             let bytes = partition.memory_bytes() + name.len() + 64;
-            session.put(EntryKind::VectorPartition, &name, &partition, bytes);
+            session.put(EntryKind::VectorPartition(partition.number()), name, &partition, bytes);
             *slot = Some(partition);
         }
         let all: Option<Vec<_>> = known.into_iter().collect();
@@ -117,12 +115,12 @@ impl Segment {
         find: impl FnOnce() -> Result<CountedRows>,
     ) -> Result<Arc<CountedRows>> {
         let session = snapshot.session();
-        let name = self.counted_name(snapshot, partition);
-        if let Some(known) = session.get(EntryKind::CountedRows, &name) {
+        let (kind, name) = (EntryKind::CountedRows(partition), self.counted_name(snapshot));
+        if let Some(known) = session.get(kind, &name) {
             return Ok(known);
         }
         let found = Arc::new(find()?);
-        session.put(EntryKind::CountedRows, &name, &found, found.memory_bytes() + name.len() + 64);
+        session.put(kind, &name, &found, found.memory_bytes() + name.len() + 64);
         Ok(found)
     }
 
@@ -133,29 +131,22 @@ impl Segment {
         partition: u32,
     ) -> Option<Arc<VectorPartition>> {
         let session = snapshot.session();
-        let name = partition_name(self.files.name(), partition);
-        let counted_name = self.counted_name(snapshot, partition);
+        let (kind, name) = (EntryKind::VectorPartition(partition), self.files.name());
+        let (counted_kind, counted_name) = (EntryKind::CountedRows(partition), self.counted_name(snapshot));
         // What is looked for in vain counts as a miss.
-        if !session.has(EntryKind::VectorPartition, &name)
-            || !session.has(EntryKind::CountedRows, &counted_name)
-        {
+        if !session.has(kind, name) || !session.has(counted_kind, &counted_name) {
             return None;
         }
-        let counted: Arc<CountedRows> = session.get(EntryKind::CountedRows, &counted_name)?;
+        let counted: Arc<CountedRows> = session.get(counted_kind, &counted_name)?;
         match counted.bits() {
-            None => session.get(EntryKind::VectorPartition, &name),
+            None => session.get(kind, name),
             Some(_) => None,
         }
     }
 
-    fn counted_name(&self, snapshot: &Snapshot, partition: u32) -> String {
-        let (root, version) = (snapshot.store.root(), snapshot.version());
-        format!("{}@{root}@{version}", partition_name(self.files.name(), partition))
+    fn counted_name(&self, snapshot: &Snapshot) -> String {
+        format!("{}@{}@{}", self.files.name(), snapshot.store.root(), snapshot.version())
     }
-}
-
-fn partition_name(directory: &str, partition: u32) -> String {
-    format!("{directory}#{partition}")
 }
 
 #[cfg(test)]

@@ -65,12 +65,12 @@ pub(crate) enum EntryKind {
     RowIdIndex,
     /// An open index over values or vectors.
     Index,
-    /// A page of one.
-    IndexPage,
-    /// A partition of an index over vectors.
-    VectorPartition,
+    /// A page of one, by its number.
+    IndexPage(u32),
+    /// A partition of an index over vectors, by its number.
+    VectorPartition(u32),
     /// The rows of one that count in a version.
-    CountedRows,
+    CountedRows(u32),
     /// Where compactions moved rows that indices name by address.
     AddressMoves,
 }

@@ -114,13 +114,25 @@ fn append_group<T: Packed>(
     (packed, width): (&[u8], usize),
     (start, len): (usize, usize),
     slices: &[Range<usize>],
-    group: &mut [T; GROUP],
+    group: &mut Option<[T; GROUP]>,
     out: &mut MutableBuffer,
 ) {
     if slices.is_empty() {
         return;
     }
+    if let [slice] = slices
+        && len == GROUP
+        && slice.start <= start
+        && slice.end >= start + GROUP
+    {
+        out.resize(out.len() + GROUP * T::BYTES, 0);
+        if let Some(group) = out.typed_data_mut::<T>().last_chunk_mut() {
+            T::unpack(packed, width, group);
+        }
+        return;
+    }
     if !is_few::<T>(start, slices) {
+        let group = group.get_or_insert(T::ZEROS);
         T::unpack(packed, width, group);
         return append(&group[..len], start, slices, out);
     }
@@ -138,7 +150,7 @@ pub(crate) fn inline<T: Packed>(
     slices: &[Range<usize>],
     out: &mut MutableBuffer,
 ) -> Result<()> {
-    let mut group = T::ZEROS;
+    let mut group: Option<[T; GROUP]> = None;
     let mut slices = Slices(slices);
     let mut start = 0;
     while start < n {
@@ -161,7 +173,7 @@ pub(crate) fn out_of_line<T: Packed>(
     slices: &[Range<usize>],
     out: &mut MutableBuffer,
 ) -> Result<()> {
-    let mut group = T::ZEROS;
+    let mut group: Option<[T; GROUP]> = None;
     let mut slices = Slices(slices);
     let mut start = 0;
     let mut at = 0;
@@ -169,6 +181,7 @@ pub(crate) fn out_of_line<T: Packed>(
         let len = GROUP.min(n - start);
         let wanted = slices.within(start..start + len);
         if len < GROUP && bytes.len() - at == len * T::BYTES {
+            let group = group.get_or_insert(T::ZEROS);
             for (o, v) in group.iter_mut().zip(T::iter(&bytes[at..])) {
                 *o = v;
             }
