@@ -15,10 +15,11 @@ use pennon_core::{Error, FragmentId, Result, Version, checksum, wire};
 use tracing::warn;
 use uuid::Uuid;
 
+use super::gap::{self, LastLook};
 use super::lock::{self, Held};
 use super::{external, planted, probe};
 use crate::indices::followed;
-use crate::runtime::{self, Fault, blocking, is_planted};
+use crate::runtime::{self, Fault, Stopwatch, blocking, is_planted};
 use crate::scan;
 use crate::session::{CommitOptions, CreateOptions, Session};
 use crate::store::{Created, Durability, Store};
@@ -45,6 +46,8 @@ pub(super) struct Basis<'a> {
     pub(super) restored: Option<&'a Snapshot>,
     /// How a table that is created is laid out.
     pub(super) create: CreateOptions,
+    /// The last look for the newest version, for one on top of it.
+    pub(super) last_look: Option<LastLook>,
 }
 
 /// A version that is ready to be published. Its transaction file is written.
@@ -66,6 +69,8 @@ pub(super) enum Published {
     Taken,
     /// As before, and the caller's lock could not be released.
     NotReleased(Error),
+    /// The version came after newer ones, and was removed again: see [`super::gap`].
+    InAGap,
     /// The caller's lock was not acquired, or the store said that it wrote nothing.
     Refused(Error),
     /// The store answered with an error. The manifest may have been written.
@@ -125,6 +130,7 @@ pub(crate) async fn rebuild(
         current: Some(before),
         restored: None,
         create: CreateOptions::default(),
+        last_look: None,
     };
     let change = StagedChange::from(transaction);
     let (next, _) = next_manifest(&basis, at, &change, made).await?;
@@ -296,6 +302,7 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
             _ => store.create(&path, file.clone(), options.durability).await,
         }
     };
+    let started = Stopwatch::start();
     let Held { done, release } = match lock::hold(options.lock.as_ref(), at.version, put).await {
         Ok(held) => held,
         Err(error) => return Published::Refused(error),
@@ -311,6 +318,15 @@ pub(super) async fn publish(basis: &Basis<'_>, prepared: Prepared, options: &Com
         (Ok(Created::Taken), Ok(())) => return Published::Taken,
         (Ok(Created::Taken), Err(error)) => return Published::NotReleased(error.clone()),
     };
+    if let (Some(current), Some(look)) = (basis.current, basis.last_look)
+        && gap::is_in_a_gap(current, &manifest, at, look, started.elapsed()).await
+    {
+        warn!(path, "the version came after newer ones, which know nothing of it: it is removed");
+        return match locate::remove(store, &path, at.version).await {
+            Ok(()) => Published::InAGap,
+            Err(error) => Published::Refused(error),
+        };
+    }
     if !at.version.is_detached() {
         locate::write_hint(store, manifest.version).await;
         locate::remember(store, at).await;

@@ -35,6 +35,7 @@ pub(crate) async fn publish(
         current: None,
         restored: Some(source),
         create: CreateOptions::default(),
+        last_look: None,
     };
     create::first(&basis, at, StagedChange::from(transaction), options).await
 }

@@ -8,6 +8,7 @@ use tracing::{Instrument, info_span, warn};
 
 use super::attempt::{self, Basis, Published};
 use super::conclude::Look;
+use super::gap::LastLook;
 use super::outcome::CommitOutcome;
 use super::progress::Commit;
 use super::{planted, probe, rebase, reconcile};
@@ -135,6 +136,7 @@ impl Commit<'_> {
             current: Some(&current),
             restored: restored.as_deref(),
             create: CreateOptions::default(),
+            last_look: self.last_look,
         };
         let prepare = attempt::prepare(
             &basis,
@@ -153,6 +155,19 @@ impl Commit<'_> {
         self.unanswered = Some(at);
         match attempt::publish(&basis, prepared, self.options).await {
             Published::Done(snapshot, release) => Ok(Some((snapshot, release))),
+            Published::InAGap => {
+                self.unanswered = None;
+                Err(reconcile::cleaned_up(at.version.0))
+            }
+            // Later this version may have been cleaned up, so that nobody could say whose it was.
+            Published::Taken if self.store.is_local() => match self.put_of(at).look().await {
+                Look::Ours(snapshot) => Ok(Some((snapshot, Ok(())))),
+                Look::Others => {
+                    self.unanswered = None;
+                    Ok(None)
+                }
+                Look::Nothing | Look::Failed(_) => Ok(None),
+            },
             Published::Taken => Ok(None),
             // With a lock that is held nothing more can be tried.
             Published::NotReleased(error) => Err(error),
@@ -262,7 +277,7 @@ impl Commit<'_> {
     ///
     /// Errors: `Conflict` if the version that was read is not the table's any more.
     async fn find(
-        &self,
+        &mut self,
         known: Located,
         expected: Option<Located>,
     ) -> Result<(Option<Located>, Option<Arc<Snapshot>>)> {
@@ -270,7 +285,9 @@ impl Commit<'_> {
             let expected = expected.filter(|_| !self.store.is_local())?;
             load::load(&self.store, self.newest.session(), expected).await.ok()
         };
+        let look = Stopwatch::start();
         let (found, expected) = futures::join!(resolve::find_from(&self.base, Some(known)), read);
+        self.last_look = Some(LastLook { since: look, took: look.elapsed() });
         match found? {
             (_, true) => Err(self.base.replaced()),
             (found, false) => Ok((found, expected)),

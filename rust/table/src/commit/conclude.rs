@@ -74,6 +74,7 @@ impl Unanswered<'_> {
             Published::Done(snapshot, release) => CommitOutcome::Committed(snapshot, release),
             Published::Refused(error) => CommitOutcome::NotCommitted(error),
             Published::Taken => self.conclude(taken).await,
+            Published::InAGap => CommitOutcome::NotCommitted(taken),
             Published::Failed(error) | Published::NotReleased(error) => self.conclude(error).await,
         };
         if let (CommitOutcome::NotCommitted(_), Some(path)) = (&outcome, transaction_file) {

@@ -29,7 +29,7 @@ pub(crate) async fn create(
 ) -> CommitOutcome {
     let scheme = if create.enable_v2_manifest_paths { NamingScheme::V2 } else { NamingScheme::V1 };
     let at = Located { version: Version(1), scheme };
-    let basis = Basis { store, session, current: None, restored: None, create };
+    let basis = Basis { store, session, current: None, restored: None, create, last_look: None };
     first(&basis, at, change, options).await
 }
 

@@ -11,9 +11,8 @@ use super::conclude::Unanswered;
 use super::outcome::CommitOutcome;
 use crate::runtime;
 use crate::session::{CommitOptions, CreateOptions};
-use crate::versions::Located;
-use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
+use crate::versions::{Located, load, locate, manifest_path};
 use crate::write::staged::StagedChange;
 
 const DETACHED: u64 = 1 << 63;
@@ -21,7 +20,7 @@ const DETACHED: u64 = 1 << 63;
 /// Commits on top of the version that was read, the newest if that is 0, without a look at what others did.
 ///
 /// Errors, in the outcome: `Unsupported` for a table whose manifests are named in the older way, `NotFound` for the
-/// version.
+/// version, also if a cleanup removed it meanwhile.
 pub(crate) async fn detached(
     newest: Arc<Snapshot>,
     transaction: Transaction,
@@ -30,7 +29,7 @@ pub(crate) async fn detached(
     attempt(newest, transaction, options).await.unwrap_or_else(CommitOutcome::NotCommitted)
 }
 
-/// An error is one of before the put.
+/// An error is one of before the put, or of a version that was taken back.
 async fn attempt(
     newest: Arc<Snapshot>,
     mut transaction: Transaction,
@@ -59,6 +58,7 @@ async fn attempt(
         current: Some(&base),
         restored: restored.as_deref(),
         create: CreateOptions::default(),
+        last_look: None,
     };
     let at = Located { version: Version(runtime::random() | DETACHED), scheme };
     let prepared = attempt::prepare(&basis, at, &change, None, options.durability).await?;
@@ -66,5 +66,16 @@ async fn attempt(
     let put = Unanswered { store: &store, session: &session, at, uuid, durability };
     // Two equal random numbers are as likely as nothing: it is the second put of a client that sent it again.
     let taken = Error::conflict(format!("version {} is taken", at.version));
-    Ok(put.publish(&basis, prepared, options, taken).await)
+    let outcome = put.publish(&basis, prepared, options, taken).await;
+    let needed = restored.as_ref().unwrap_or(&base);
+    if let CommitOutcome::Committed(..) = &outcome
+        && let Some(error) = locate::removed_meanwhile(needed).await
+    {
+        // A cleanup that did not see this version removes files that it needs.
+        let is_left =
+            |_| error.clone().at(format!("version {} is left, without some of its files", at.version));
+        store.delete(&manifest_path(at.version, at.scheme)).await.map_err(is_left)?;
+        return Err(error);
+    }
+    Ok(outcome)
 }

@@ -12,6 +12,7 @@
 //! | next manifest from newest manifest and transaction | `pennon_core::apply` (pure) |
 //! | transaction file, manifest with put-if-absent, hint | `attempt`; `external` where the store needs help |
 //! | hold the caller's lock meanwhile, if there is one | `lock` |
+//! | take it back if its name was that of a version which was cleaned up | `gap` |
 //! | wait before a retry | `runtime::backoff` |
 //! | say how it ended | `conclude`, `outcome` |
 //! | remove the files of a change that was not committed | `commit_loop` |
@@ -29,6 +30,7 @@ mod conclude;
 mod create;
 mod detached;
 mod external;
+mod gap;
 mod lock;
 mod outcome;
 mod planted;

@@ -8,6 +8,7 @@ use pennon_core::{FieldId, Version};
 
 use super::attempt::TransactionFile;
 use super::conclude::Unanswered;
+use super::gap::LastLook;
 use super::shared_keys::InsertedKeys;
 use crate::runtime::Stopwatch;
 use crate::session::CommitOptions;
@@ -39,6 +40,8 @@ pub(super) struct Commit<'a> {
     pub(super) has_attempted: bool,
     /// Since the newest version was looked for, and the files of the change had arrived.
     pub(super) since_look: Stopwatch,
+    /// The last look for the newest version.
+    pub(super) last_look: Option<LastLook>,
     /// The keys that the change inserts, once they were looked for in the rows of others.
     pub(super) inserted_keys: InsertedKeys,
     /// The transaction file that was written last before it was needed.
@@ -62,6 +65,7 @@ impl<'a> Commit<'a> {
             unanswered: None,
             has_attempted: false,
             since_look: Stopwatch::start(),
+            last_look: None,
             inserted_keys: InsertedKeys::default(),
             written_transaction: None,
             transaction_files: Vec::new(),

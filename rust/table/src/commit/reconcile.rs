@@ -144,10 +144,14 @@ async fn check<'a>(change: &mut StagedChange, intervening: &'a [Intervening]) ->
 
 /// The ids of dropped columns are given out again: new rows must not become values of another column.
 ///
-/// Errors: retryable `Conflict` if a field of an append was dropped, and its id was given out again or will be.
+/// Errors: retryable `Conflict` if a field of new rows was dropped, and its id was given out again or will be.
 fn check_field_ids(commit: &mut Commit<'_>, newest: &Snapshot, intervening: &[Intervening]) -> Result<()> {
-    let Operation::Append(append) = &commit.change.transaction.operation else { return Ok(()) };
-    let files = || append.fragments.iter().flat_map(|fragment| &fragment.files);
+    let new = match &commit.change.transaction.operation {
+        Operation::Append(append) => &append.fragments,
+        Operation::Update(update) => &update.new_fragments,
+        _ => return Ok(()),
+    };
+    let files = || new.iter().flat_map(|fragment| &fragment.files);
     let gone = &mut commit.gone_fields;
     for Intervening { version, transaction, .. } in intervening {
         let Some(Operation::Merge(Merge { schema, .. }) | Operation::Project(Project { schema, .. })) =
@@ -312,7 +316,8 @@ async fn intervening(
     Ok(gather(loads.collect()).await?.into_iter().flatten().collect())
 }
 
-fn cleaned_up(version: u64) -> Error {
+/// The conflict with a version of another writer that was cleaned up.
+pub(super) fn cleaned_up(version: u64) -> Error {
     Error::retryable_conflict(format!(
         "Retryable commit conflict for version {version}: the version is gone, what it changed is not known"
     ))

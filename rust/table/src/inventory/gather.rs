@@ -13,7 +13,7 @@
 //! A directory that is absent cannot be told from one on a disk that is not mounted at the moment; a bucket that is absent
 //! can, since listing it is an error, but not from one that was removed for good.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use pennon_core::manifest::{IndexMetadata, Timestamp};
 use pennon_core::{Error, ErrorKind, Result, Version};
 
 use super::plan::{CleanupPlan, Policy};
-use crate::refs::{self, Branches, KnownClone, Tags};
-use crate::runtime::{self, Fault, is_planted};
+use crate::refs::{self, Branch, Branches, KnownClone, Tag, Tags};
+use crate::runtime;
 use crate::session::{CacheSizes, Session};
 use crate::store::{Durability, ListedFile, Store};
 use crate::versions::snapshot::Snapshot;
@@ -59,6 +59,16 @@ pub(crate) struct Inventory {
     pub(crate) warnings: Vec<String>,
     /// Whether there are clones that could not be read: any file may be one that only they refer to.
     pub(crate) has_unreachable_clones: bool,
+    elsewhere: Elsewhere,
+}
+
+/// What was read besides the branch that is looked at. A branch or clone may be made again under its name.
+#[derive(Default)]
+struct Elsewhere {
+    /// Manifests of branches, by path, and when they were written.
+    manifests: HashMap<String, Timestamp>,
+    /// Clones with versions, by their record.
+    clones: HashSet<String>,
 }
 
 /// What a known clone that cannot be reached means.
@@ -105,33 +115,21 @@ pub(crate) async fn gather(
     let files: Vec<ListedFile> = files.into_iter().flatten().collect();
 
     let branch = snapshot.manifest.branch.as_deref();
-    let mut tags: BTreeMap<Version, Vec<String>> = BTreeMap::new();
-    for (name, tag) in all_tags.into_iter().filter(|(_, tag)| tag.branch.as_deref() == branch) {
-        tags.entry(tag.version).or_default().push(name);
-    }
-    let branches: Vec<(String, Version)> = all_branches
-        .into_iter()
-        .filter(|(_, made)| made.parent_branch.as_deref() == branch)
-        .map(|(name, made)| (name, made.parent_version))
-        .collect();
+    let tags = tags_of(branch, all_tags);
+    let branches = branches_of(branch, all_branches);
 
     let main = refs::main_store(snapshot)?;
-    let (versions, tree, clones) =
-        futures::try_join!(locate::list(store), main.list_below(TREE), intact(refs::known_clones(store)))?;
-    let (mut clones, damaged_clone) = clones;
-    if is_planted(Fault::CleanupIgnoresClones) {
-        clones.clear();
-    }
+    let ((versions, detached), tree, clones) = futures::try_join!(
+        locate::list_all(store),
+        main.list_below(TREE),
+        intact(refs::known_clones(store))
+    )?;
+    let (clones, damaged_clone) = clones;
     let policy = policy(now, &versions)?;
     let points = branches.iter().map(|(name, version)| (*version, name.clone())).collect();
     let mut plan = CleanupPlan::new(policy, now, delete_unverified, snapshot.version(), tags.clone(), points);
     let mut reader = Reader::new();
     let newest = versions.last().map_or(snapshot.version(), |at| at.version);
-    let detached: Vec<Located> = files
-        .iter()
-        .filter_map(|file| naming::parse_detached(file.path.strip_prefix(VERSIONS)?.strip_prefix('/')?))
-        .map(|version| Located { version, scheme: NamingScheme::V2 })
-        .collect();
     let own: Vec<Located> = versions.iter().chain(&detached).copied().collect();
     let mut take = |version: &Snapshot, indices: &[IndexMetadata]| {
         plan.version(&version.manifest, indices);
@@ -139,12 +137,14 @@ pub(crate) async fn gather(
     };
     reader.read(store, &own, &mut take).await?;
 
-    reader.others(&main, branch, tree, &mut plan).await?;
+    let mut elsewhere = Elsewhere::default();
+    reader.main(&main, branch, &mut plan).await?;
+    reader.branches(&main, branch, tree, &mut elsewhere.manifests, &mut plan).await?;
     let (mut warnings, mut has_unreachable_clones) = (Vec::new(), false);
     for clone in clones {
         let KnownClone { address, record } = &clone;
         match reader.clone(&clone, store, &mut plan).await {
-            Ok(true) => {}
+            Ok(true) => drop(elsewhere.clones.insert(clone.record)),
             Ok(false) => warnings.push(format!(
                 "the clone {address} is not there any more, as {record} has it: files that only it refers to are not kept"
             )),
@@ -155,12 +155,7 @@ pub(crate) async fn gather(
                      not reported: {error}"
                 ));
             }
-            Err(error) => {
-                return Err(error.at(format!(
-                    "the clone {address} cannot be read, and nothing is removed that it may refer to (if it is gone for \
-                     good, remove the record of it, {record})"
-                )));
-            }
+            Err(error) => return Err(clone_error(&clone, error)),
         }
     }
     let tags = tags.into_iter().flat_map(|(at, names)| names.into_iter().map(move |name| (name, at)));
@@ -179,7 +174,31 @@ pub(crate) async fn gather(
         damaged_references,
         warnings,
         has_unreachable_clones,
+        elsewhere,
     })
+}
+
+/// The tags of versions of a branch.
+fn tags_of(branch: Option<&str>, all: BTreeMap<String, Tag>) -> BTreeMap<Version, Vec<String>> {
+    let mut tags: BTreeMap<Version, Vec<String>> = BTreeMap::new();
+    for (name, tag) in all.into_iter().filter(|(_, tag)| tag.branch.as_deref() == branch) {
+        tags.entry(tag.version).or_default().push(name);
+    }
+    tags
+}
+
+/// The branches that were made from versions of a branch, with those versions.
+fn branches_of(branch: Option<&str>, all: BTreeMap<String, Branch>) -> Vec<(String, Version)> {
+    let made_here = all.into_iter().filter(|(_, made)| made.parent_branch.as_deref() == branch);
+    made_here.map(|(name, made)| (name, made.parent_version)).collect()
+}
+
+fn clone_error(clone: &KnownClone, error: Error) -> Error {
+    let KnownClone { address, record } = clone;
+    error.at(format!(
+        "the clone {address} cannot be read, and nothing is removed that it may refer to (if it is gone for good, remove \
+         the record of it, {record})"
+    ))
 }
 
 /// References of one kind, and what is wrong with one of them: none of them is known then. Errors: others than damage.
@@ -191,14 +210,57 @@ async fn intact<T: Default>(references: impl Future<Output = Result<T>>) -> Resu
     }
 }
 
-/// Versions after `known`: commits that were made while a cleanup was in flight.
-pub(crate) async fn later(snapshot: &Snapshot, known: Version, plan: &mut CleanupPlan) -> Result<()> {
-    let mut versions = locate::list(&snapshot.store).await?;
-    versions.retain(|at| at.version > known);
-    let mut reader = Reader::new();
-    let mut take = |version: &Snapshot, indices: &[IndexMetadata]| plan.version(&version.manifest, indices);
-    reader.read(&snapshot.store, &versions, &mut take).await?;
-    reader.damaged.into_iter().next().map_or(Ok(()), |damaged| Err(damaged.error))
+impl Inventory {
+    /// Keeps the versions that tags and branches name which came since, and those that are being restored, before any version
+    /// is removed.
+    ///
+    /// Errors: those of reading, also for a damaged tag or branch.
+    pub(crate) async fn add_new_names(&mut self, snapshot: &Arc<Snapshot>) -> Result<()> {
+        let (tags, branches) = (
+            Tags::of(Arc::clone(snapshot), Durability::Os),
+            Branches::of(Arc::clone(snapshot), Durability::Os),
+        );
+        let (tags, branches, restores) =
+            futures::try_join!(tags.list(), branches.list(), refs::restores(&snapshot.store))?;
+        let branch = snapshot.manifest.branch.as_deref();
+        let points =
+            branches_of(branch, branches).into_iter().map(|(name, version)| (version, name)).collect();
+        let kept = self.plan.add_names(tags_of(branch, tags), points, restores);
+        let versions: Vec<Located> =
+            self.versions.iter().filter(|at| kept.contains(&at.version)).copied().collect();
+        let plan = &mut self.plan;
+        let mut take =
+            |version: &Snapshot, indices: &[IndexMetadata]| plan.version(&version.manifest, indices);
+        let mut reader = Reader::new();
+        reader.read(&snapshot.store, &versions, &mut take).await?;
+        reader.intact()
+    }
+
+    /// Keeps the files of versions, branches and clones that came since, after the manifests of old versions were removed.
+    /// Whoever makes one looks for the version that it comes from once it is made: as long as that was there, it is seen
+    /// here. Says whether one that was removed is being restored: then no file may go.
+    ///
+    /// Errors: those of reading, for a clone too that cannot be reached.
+    pub(crate) async fn add_later(&mut self, snapshot: &Arc<Snapshot>) -> Result<bool> {
+        let (store, branch) = (&snapshot.store, snapshot.manifest.branch.as_deref());
+        let main = refs::main_store(snapshot)?;
+        // Before the versions: one that has ended by now is among these.
+        let restores = refs::restores(store).await?;
+        let ((mut versions, detached), tree, clones) =
+            futures::try_join!(locate::list_all(store), main.list_below(TREE), refs::known_clones(store))?;
+        versions.retain(|at| at.version > self.newest);
+        versions.extend(detached.into_iter().filter(|at| !self.detached.contains(at)));
+        let (mut reader, plan) = (Reader::new(), &mut self.plan);
+        let mut take =
+            |version: &Snapshot, indices: &[IndexMetadata]| plan.version(&version.manifest, indices);
+        reader.read(store, &versions, &mut take).await?;
+        reader.branches(&main, branch, tree, &mut self.elsewhere.manifests, plan).await?;
+        for clone in clones.iter().filter(|clone| !self.elsewhere.clones.contains(&clone.record)) {
+            reader.clone(clone, store, plan).await.map_err(|error| clone_error(clone, error))?;
+        }
+        reader.intact()?;
+        Ok(self.plan.old_versions().any(|version| restores.contains(&version)))
+    }
 }
 
 /// Reads versions, and remembers those that do not decode.
@@ -213,22 +275,38 @@ impl Reader {
         Self { session: Session::new(CacheSizes { bytes: 0 }), damaged: Vec::new() }
     }
 
-    /// Takes in all versions of main and of all branches of a table, whose files are listed, but not of the one that is
-    /// looked at.
-    async fn others(
+    /// The first version that does not decode, as an error.
+    fn intact(self) -> Result<()> {
+        self.damaged.into_iter().next().map_or(Ok(()), |damaged| Err(damaged.error))
+    }
+
+    /// Takes in all versions of main, unless that is looked at.
+    async fn main(
         &mut self,
         main: &Arc<Store>,
-        but: Option<&str>,
-        tree: Vec<ListedFile>,
+        looked_at: Option<&str>,
         plan: &mut CleanupPlan,
     ) -> Result<()> {
-        if but.is_some() {
-            let versions = locate::list(main).await?;
-            let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
-                plan.keep(format!("main, version {}", version.version()), &version.manifest, indices);
-            };
-            self.read(main, &versions, &mut keep).await?;
+        if looked_at.is_none() {
+            return Ok(());
         }
+        let versions = locate::list(main).await?;
+        let mut keep = |version: &Snapshot, indices: &[IndexMetadata]| {
+            plan.keep(format!("main, version {}", version.version()), &version.manifest, indices);
+        };
+        self.read(main, &versions, &mut keep).await
+    }
+
+    /// Takes in the versions of the branches of a table, whose files are listed: not of the one that is looked at, nor those
+    /// of manifests that are known, to which it adds them.
+    async fn branches(
+        &mut self,
+        main: &Arc<Store>,
+        looked_at: Option<&str>,
+        tree: Vec<ListedFile>,
+        known: &mut HashMap<String, Timestamp>,
+        plan: &mut CleanupPlan,
+    ) -> Result<()> {
         // By what is there, not by name: a branch exists before and after its name does.
         let mut branches: BTreeMap<String, Vec<Located>> = BTreeMap::new();
         for file in tree {
@@ -236,7 +314,10 @@ impl Reader {
             let branch = directory.strip_prefix("tree/").and_then(|path| path.strip_suffix("/_versions"));
             let version =
                 naming::parse(name).or_else(|| Some((naming::parse_detached(name)?, NamingScheme::V2)));
-            if let (Some(branch), Some((version, scheme))) = (branch.filter(|b| but != Some(*b)), version) {
+            let branch = branch.filter(|branch| looked_at != Some(*branch));
+            if let (Some(branch), Some((version, scheme))) = (branch, version)
+                && known.insert(file.path.clone(), file.modified) != Some(file.modified)
+            {
                 branches.entry(branch.to_owned()).or_default().push(Located { version, scheme });
             }
         }
@@ -260,7 +341,7 @@ impl Reader {
             plan.keep(owner, &version.manifest, indices);
         };
         self.read(&store, &versions, &mut keep).await?;
-        self.others(&store, None, store.list_below(TREE).await?, plan).await?;
+        self.branches(&store, None, store.list_below(TREE).await?, &mut HashMap::new(), plan).await?;
         Ok(!versions.is_empty())
     }
 

@@ -8,6 +8,6 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use gather::{Damaged, FOLDERS, Inventory, UnreachableClones, gather, later};
+pub(crate) use gather::{Damaged, FOLDERS, Inventory, UnreachableClones, gather};
 pub(crate) use plan::Policy;
 pub use plan::{Disposition, Reason};

@@ -8,7 +8,7 @@
 //! such files, and no kept version, on any branch or known clone, mentions its name. Roots are not compared: a name
 //! that is mentioned under any root is kept under ours, because a table may have more than one address.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +144,7 @@ pub(crate) struct CleanupPlan {
     current: Version,
     tags: BTreeMap<Version, Vec<String>>,
     branches: BTreeMap<Version, String>,
+    restores: Vec<Version>,
     versions: BTreeMap<Version, (Reason, String)>,
     /// Path of a file or index directory, and the index in `owners` of the first that refers to it.
     kept: HashMap<String, usize>,
@@ -173,6 +174,7 @@ impl CleanupPlan {
             current,
             tags,
             branches,
+            restores: Vec::new(),
             versions: BTreeMap::new(),
             kept: HashMap::new(),
             released: HashSet::new(),
@@ -211,6 +213,23 @@ impl CleanupPlan {
         self.last_kept = Some(Arc::clone(manifest));
     }
 
+    /// Adds tags, versions that branches were made from, and those that are being restored. Gives the versions that these keep
+    /// and that were to go: they are added once more with [`Self::version`].
+    pub(crate) fn add_names(
+        &mut self,
+        tags: BTreeMap<Version, Vec<String>>,
+        branches: BTreeMap<Version, String>,
+        restores: Vec<Version>,
+    ) -> BTreeSet<Version> {
+        let named = tags.keys().chain(branches.keys()).chain(&restores);
+        let is_old = |version: &Version| self.versions.get(version).is_some_and(|(why, _)| why.removes());
+        let kept = named.filter(|version| is_old(version)).copied().collect();
+        self.tags.extend(tags);
+        self.branches.extend(branches);
+        self.restores.extend(restores);
+        kept
+    }
+
     fn judge(&mut self, version: Version, made: Timestamp) -> (Reason, String) {
         let plain = |reason| (reason, String::new());
         if version.is_detached() {
@@ -225,7 +244,7 @@ impl CleanupPlan {
         let unwanted = policy.before.is_none_or(|before| made < before)
             && policy.below.is_none_or(|below| version < below)
             && policy.listed.as_ref().is_none_or(|listed| listed.contains(&version));
-        if !unwanted {
+        if !unwanted || self.restores.contains(&version) {
             return plain(Reason::RetainedVersion);
         }
         if let Some(tags) = self.tags.get(&version).filter(|_| !is_planted(Fault::CleanupIgnoresTags)) {

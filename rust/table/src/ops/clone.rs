@@ -25,7 +25,7 @@ use crate::refs;
 use crate::session::CommitOptions;
 use crate::store::{Durability, StorageOptions, Store, copy};
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{VersionRef, locate};
+use crate::versions::{HINT, TRANSACTIONS, VERSIONS, VersionRef, locate};
 use crate::write::staged;
 
 impl Dataset {
@@ -45,6 +45,7 @@ impl Dataset {
         let main = refs::main_store(&source)?;
         let target = refs::branch_store(&main, source.session(), name)?;
         let branches = self.on(Arc::clone(&source)).branches();
+        let owner = refs::owner(&source).await?;
         let claimed = branches.claim(name).await?;
         match publish(&source, &target, Some(name), true, self.commit_options()).await {
             CommitOutcome::NotCommitted(error) => {
@@ -64,14 +65,10 @@ impl Dataset {
             ))),
             committed => {
                 let made = self.on(committed.into_result()?);
-                let size =
-                    locate::manifest_size(&source.store, source.version(), source.source().scheme).await;
-                // A look that failed says nothing.
-                if size.map_or(true, |size| size.is_some()) {
+                let Some(error) = refs::lost_source(&source, &owner).await else {
                     return Ok(made);
-                }
+                };
                 // A cleanup that did not see the branch removes what it needs. What others committed on it stays.
-                let error = refs::missing_version(source.manifest.branch.as_deref(), source.version());
                 let is_unused = locate::list(&target).await.is_ok_and(|versions| versions.len() == 1);
                 match is_unused && branches.delete(name).await.is_ok() {
                     true => Err(error),
@@ -84,7 +81,8 @@ impl Dataset {
     /// Makes a table elsewhere whose first version is a version of this one, with the same files. This table keeps a
     /// note of it, if it can be written to, so that cleanup spares those files.
     ///
-    /// Errors: `AlreadyExists` if there is a table at `target`, `NotFound` for the version.
+    /// Errors: `AlreadyExists` if there is a table at `target`, `NotFound` for the version, also if a cleanup removed it
+    /// meanwhile.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn shallow_clone(
         &self,
@@ -93,25 +91,51 @@ impl Dataset {
         storage_options: &StorageOptions,
     ) -> Result<Self> {
         let (source, store) = self.source_and_target(target, reference, storage_options).await?;
-        // The note comes first, so that a clone never exists without one where the source can be written to.
-        let mut noted = BTreeSet::new();
+        let owner = refs::owner(&source).await?;
+        // The notes come first, so that a clone never exists without one where the source can be written to.
+        let (mut seen, mut notes) = (BTreeSet::new(), Vec::new());
         for root in roots(&source)? {
             // A base path that is not a table gets no note: it may be any directory.
-            if noted.insert(root.root().to_owned())
-                && matches!(locate::find(&root, None).await, Ok(Some(_)))
-                && let Err(error) = refs::remember_clone(&root, store.root(), self.durability()).await
+            if !seen.insert(root.root().to_owned()) || !matches!(locate::find(&root, None).await, Ok(Some(_)))
             {
-                warn!(
+                continue;
+            }
+            match refs::remember_clone(&root, store.root(), self.durability()).await {
+                Ok(note) => notes.push((root, note)),
+                Err(error) => warn!(
                     path = root.root(),
                     version = source.version().0,
                     clone = store.root(),
                     %error,
                     "the note about a clone was not written: cleanup of the source does not spare its files"
-                );
+                ),
             }
         }
-        let snapshot = publish(&source, &store, None, true, self.commit_options()).await.into_result()?;
-        Ok(self.on(snapshot))
+        let error = match publish(&source, &store, None, true, self.commit_options()).await {
+            CommitOutcome::NotCommitted(error) => error,
+            // Its version may be there, so its notes stay.
+            CommitOutcome::Unknown(error) => return Err(error),
+            committed => {
+                let made = committed.into_result()?;
+                let Some(error) = refs::lost_source(&source, &owner).await else {
+                    return Ok(self.on(made));
+                };
+                // A cleanup that did not see the clone removes what it needs. What others committed on it stays.
+                let is_unused = locate::list(&store).await.is_ok_and(|versions| versions.len() == 1);
+                if !is_unused || take_back(&made).await.is_err() {
+                    return Err(
+                        error.at(format!("the clone {target} is left, without some files of its source"))
+                    );
+                }
+                error
+            }
+        };
+        for (root, note) in notes {
+            if let Err(failed) = root.delete(&note).await {
+                warn!(path = root.full_path(&note), error = %failed, "the note about a clone that was not made is left");
+            }
+        }
+        Err(error)
     }
 
     /// Makes a table elsewhere whose first version is a version of this one, with copies of the files.
@@ -143,6 +167,20 @@ impl Dataset {
         }
         Ok((source, store))
     }
+}
+
+/// Removes the first version of a clone, and nothing else that lies there.
+async fn take_back(made: &Snapshot) -> Result<()> {
+    let store = &made.store;
+    locate::remove(store, &made.source().path, made.version()).await?;
+    let transaction = format!("{TRANSACTIONS}/{}", made.manifest.transaction_file);
+    for path in [HINT, transaction.as_str()] {
+        if let Err(error) = store.delete(path).await {
+            warn!(path = store.full_path(path), %error, "a file of a clone that was not made is left");
+        }
+    }
+    store.remove_empty_directories([VERSIONS, TRANSACTIONS].map(str::to_owned).into()).await;
+    Ok(())
 }
 
 async fn publish(

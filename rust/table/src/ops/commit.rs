@@ -1,10 +1,13 @@
 //! Commits of what is decided already: a transaction, fragments that workers wrote, rows that go or move. What several
 //! verbs end with is here, too.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::deletion::DeletionVector;
+use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Fragment;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Append, Delete, Operation, Transaction};
@@ -14,10 +17,11 @@ use tracing::instrument;
 use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
 use crate::ops::config;
+use crate::runtime;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
 use crate::store::shown;
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{load, resolve};
+use crate::versions::{load, locate, resolve};
 use crate::write::deletions::{self, MergedDeletions};
 use crate::write::moved::{self, WrittenMoves};
 use crate::write::staged::{self, StagedChange};
@@ -182,7 +186,8 @@ impl Dataset {
     /// Commits fragments from [`Self::write_new_fragments`] as a new table, or in mode overwrite as the next version
     /// of one that exists, with entries of the table config. Idempotent by uuid.
     ///
-    /// Errors: `AlreadyExists` in mode create, `InvalidInput` for mode append.
+    /// Errors: `AlreadyExists` in mode create, `InvalidInput` for mode append, `Conflict` if the table has some of their files
+    /// already, from a commit of which a cleanup left no trace, and `NotFound` for files that are gone.
     #[instrument(level = "debug", skip_all, fields(table = %shown(uri)))]
     pub async fn commit_new(
         uri: &str,
@@ -209,9 +214,11 @@ impl Dataset {
         let snapshot = match newest {
             Some(newest) => match commit::find_repeated(&newest, &transaction).await? {
                 Some(done) => done,
-                None => super::publish(newest, StagedChange::from(transaction), &params.commit)
-                    .await
-                    .into_result()?,
+                None => {
+                    check_unused(&newest, &written.fragments).await?;
+                    let change = StagedChange::from(transaction);
+                    super::publish(newest, change, &params.commit).await.into_result()?
+                }
             },
             None => commit::create(
                 &store,
@@ -346,6 +353,41 @@ pub fn merge_appends(transactions: Vec<Transaction>) -> Result<Transaction> {
         }
     }
     Ok(staged::transaction(read_version, None, Metadata::new(), Operation::Append(Append { fragments })))
+}
+
+/// Checks that files which were written to replace a table have not replaced it before. That a repeated commit finds out
+/// by the transaction, unless a cleanup removed the version.
+///
+/// Errors: `Conflict` if the table has some of these files, `NotFound` if some are gone.
+async fn check_unused(newest: &Snapshot, fragments: &[Fragment]) -> Result<()> {
+    let versions = locate::list(&newest.store).await?;
+    if to_u64(versions.iter().filter(|at| at.version <= newest.version()).count()) == newest.version().0 {
+        // Nothing was cleaned up.
+        return Ok(());
+    }
+    let files = || fragments.iter().flat_map(|fragment| &fragment.files);
+    let written: HashSet<&str> = files().map(|file| file.path.as_str()).collect();
+    let is_written =
+        |fragment: &Arc<Fragment>| fragment.files.iter().any(|file| written.contains(file.path.as_str()));
+    if newest.manifest.fragments.decode_all().any(|fragment| is_written(&fragment)) {
+        return Err(Error::conflict(
+            "Commit conflict: the table has the files that were written to replace it. They were committed before, by a \
+             version that a cleanup removed",
+        ));
+    }
+    let looks = files().map(|file| {
+        async move {
+            let (store, path) = newest.locate("data", &file.path, file.base_id)?;
+            Ok((!store.exists(&path).await?).then(|| store.full_path(&path)))
+        }
+        .boxed()
+    });
+    match runtime::gather(looks.collect()).await?.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(path) => Err(Error::not_found(format!(
+            "The file {path}, which was written to replace the table, is gone: it has to be written again"
+        ))),
+    }
 }
 
 /// The transaction as it will be read, once it has passed the checks of its decoding.

@@ -42,11 +42,13 @@ use std::time::Duration;
 
 pub use add_columns::NewColumns;
 use futures::future::BoxFuture;
+use pennon_core::transaction::Operation;
 use pennon_core::{Error, Result, RowAddress};
 use tracing::debug;
 
 use crate::commit::CommitOutcome;
 use crate::dataset::Dataset;
+use crate::refs;
 use crate::runtime::{self, Backoff, Stopwatch};
 use crate::session::CommitOptions;
 use crate::versions::snapshot::Snapshot;
@@ -66,7 +68,22 @@ pub(crate) async fn publish(
         Ok(complete) => complete,
         Err(error) => return CommitOutcome::NotCommitted(error),
     };
-    let outcome = crate::commit::commit(base, change, options).await;
+    let outcome = match &change.transaction.operation {
+        Operation::Restore(restore) => {
+            let store = Arc::clone(&base.store);
+            let begun = match refs::begin_restore(&store, restore.version).await {
+                Ok(begun) => begun,
+                Err(error) => return CommitOutcome::NotCommitted(error),
+            };
+            let outcome = crate::commit::commit(base, change, options).await;
+            // A version that may still appear needs its files.
+            if !matches!(outcome, CommitOutcome::Unknown(_)) {
+                refs::end_restore(&store, &begun).await;
+            }
+            outcome
+        }
+        _ => crate::commit::commit(base, change, options).await,
+    };
     if let CommitOutcome::Committed(snapshot, _) = &outcome {
         cleanup::after_commit(Arc::clone(snapshot)).await;
     }

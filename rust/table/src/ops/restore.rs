@@ -13,7 +13,7 @@ use crate::write::staged::{self, StagedChange};
 
 impl Dataset {
     /// Makes this version the newest one by a new commit, and moves to it. Errors: `Unsupported` on a handle with columns
-    /// that are not committed.
+    /// that are not committed; `NotFound` for a version that a cleanup removed.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn restore(&mut self) -> Result<()> {
         self.check_committed("Restore")?;

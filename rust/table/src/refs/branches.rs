@@ -17,17 +17,17 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::clones::{KnownClone, known_clones};
-use super::{MAIN, RefOrder, Tags, check_ascii, check_name, from_json, main_store, name_of, to_json};
+use super::{RefOrder, Tags, check_ascii, check_name, from_json, main_store, name_of, to_json};
 use crate::runtime::{utc_now, uuid};
 use crate::session::Session;
 use crate::store::{Durability, Store};
-use crate::versions::locate;
 use crate::versions::snapshot::Snapshot;
+use crate::versions::{MAIN, locate};
 
 const BRANCHES: &str = "_refs/branches";
 /// Folders of a branch; what else lies below `tree/<branch>` belongs to branches of longer names.
-const FOLDERS: [&str; 7] =
-    ["_versions", "_transactions", "_deletions", "_indices", "data", "_seals", "_damaged"];
+const FOLDERS: [&str; 8] =
+    ["_versions", "_transactions", "_deletions", "_indices", "data", "_seals", "_damaged", "_refs"];
 /// In file names `/` is encoded, as the reference has it.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'/');
 
@@ -122,6 +122,18 @@ impl Branches {
                 true => Ok(()),
             };
         };
+        self.check_unused(&store, name, &found).await?;
+        store.delete_durably(&path(name), self.durability).await?;
+        // Whoever makes a branch or a clone of it looks for its name once that is made: what does not show here finds none.
+        if let Err(error) = self.check_unused(&store, name, &found).await {
+            store.put(&path(name), to_json(&found.file())?, self.durability).await?;
+            return Err(error);
+        }
+        self.delete_versions(&store, name).await.map(drop)
+    }
+
+    /// Errors: `AlreadyExists` for tags, branches and shallow clones that refer to a branch.
+    async fn check_unused(&self, store: &Store, name: &str, found: &Branch) -> Result<()> {
         let tags = Tags::of(Arc::clone(&self.snapshot), self.durability).list().await?;
         let tagged: Vec<_> = tags
             .iter()
@@ -131,18 +143,16 @@ impl Branches {
         if !tagged.is_empty() {
             return Err(in_use(name, &format!("tags refer to it: {}", tagged.join(", "))));
         }
-        let children: Vec<_> = list(&store)
+        let children: Vec<_> = list(store)
             .await?
             .into_iter()
-            .filter(|(other, branch)| other != name && branch.descends_from(name, &found))
+            .filter(|(other, branch)| other != name && branch.descends_from(name, found))
             .map(|(other, branch)| format!("{other} ({})", branch.parent_version))
             .collect();
         if !children.is_empty() {
             return Err(in_use(name, &format!("branches were made from it: {}", children.join(", "))));
         }
-        self.check_no_clones(&store, name).await?;
-        store.delete_durably(&path(name), self.durability).await?;
-        self.delete_versions(&store, name).await.map(drop)
+        self.check_no_clones(store, name).await
     }
 
     /// Errors: `AlreadyExists` for a shallow clone that was made of the branch by Pennon, and is there, or cannot be
@@ -262,6 +272,19 @@ impl Branch {
             manifest_size: self.manifest_size,
             metadata: self.metadata.clone(),
         }
+    }
+}
+
+/// What tells a branch from others of its name; `None` for main, and for files of a branch without a name, which may go.
+pub(crate) type Owner = Option<Vec<(u64, String)>>;
+
+/// The branch of a version.
+pub(crate) async fn owner(snapshot: &Snapshot) -> Result<Owner> {
+    let Some(branch) = &snapshot.manifest.branch else { return Ok(None) };
+    match read(&*main_store(snapshot)?, branch).await {
+        Ok(branch) => Ok(Some(branch.identifier)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -395,7 +418,7 @@ async fn is_claim(main: &Store, name: &str, claimed: &Branch) -> bool {
     read(main, name).await.is_ok_and(|found| found.identifier == claimed.identifier)
 }
 
-fn path(name: &str) -> String {
+pub(super) fn path(name: &str) -> String {
     format!("{BRANCHES}/{}.json", utf8_percent_encode(name, ENCODED))
 }
 

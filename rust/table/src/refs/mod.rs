@@ -5,6 +5,7 @@
 
 mod branches;
 mod clones;
+mod restores;
 mod tags;
 
 use std::str::FromStr;
@@ -21,19 +22,17 @@ use serde::{Deserialize, Serialize};
 
 pub use self::branches::{Branch, Branches};
 pub(crate) use self::branches::{
-    before_branch, branch_store, explain_missing, forget_branches, refuse_links,
+    Owner, before_branch, branch_store, explain_missing, forget_branches, owner, refuse_links,
 };
 pub(crate) use self::clones::{KnownClone, known_clones, remember_clone};
+pub(crate) use self::restores::{begin_restore, end_restore, restores};
 pub use self::tags::{Tag, Tags};
 use crate::commit::probe;
 use crate::runtime::gather;
 use crate::session::Session;
 use crate::store::{Durability, Store};
-use crate::versions::VersionRef;
 use crate::versions::snapshot::Snapshot;
-
-/// Name of the default branch in references. It has no file.
-pub(crate) const MAIN: &str = "main";
+use crate::versions::{MAIN, VersionRef, locate};
 
 /// Order of a list of references, by version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -192,10 +191,19 @@ fn timestamp(text: Option<DateTimeText>) -> Result<Option<Timestamp>> {
     Ok(Some(Timestamp { seconds: time.timestamp(), nanos: time.timestamp_subsec_nanos() }))
 }
 
-/// The error of a version of a branch, or of main, that is not there.
-pub(crate) fn missing_version(branch: Option<&str>, version: Version) -> Error {
-    let branch = branch.unwrap_or(MAIN);
-    Error::not_found(format!("Version not found error: version {branch}:{version} does not exist"))
+/// Whether there is a branch of a name. Errors: those of the store.
+async fn is_branch(main: &Store, name: &str) -> Result<bool> {
+    main.exists(&branches::path(name)).await
+}
+
+/// The error of a version of which a branch or clone was made, as [`locate::removed_meanwhile`], or whose own branch was deleted
+/// meanwhile, and maybe made again: `before` is what [`owner`] gave before.
+pub(crate) async fn lost_source(source: &Snapshot, before: &Owner) -> Option<Error> {
+    let (removed, now) = futures::join!(locate::removed_meanwhile(source), owner(source));
+    let is_lost = now.is_ok_and(|now| now != *before);
+    removed.or_else(|| {
+        is_lost.then(|| locate::missing_version(source.manifest.branch.as_deref(), source.version()))
+    })
 }
 
 /// What the files of a folder of references say, read by their names without `.json`. Those that were removed since they

@@ -178,10 +178,21 @@ impl Tags {
         Ok((store, tag))
     }
 
-    /// The error of a version that is not there any more: a cleanup that did not see the tag may have removed it.
+    /// The error of a version that is not there any more: a cleanup, or a deletion of its branch, that did not see the tag may
+    /// have removed it.
     async fn version_error(&self, store: &Store, tag: &TagFile) -> Option<Error> {
-        let size = self.manifest_size(store, tag.branch.as_deref(), Version(tag.version)).await;
-        size.err().filter(Error::is_not_found)
+        let (branch, version) = (tag.branch.as_deref(), Version(tag.version));
+        let is_named = async {
+            match branch {
+                Some(branch) => super::is_branch(&*self.store()?, branch).await,
+                None => Ok(true),
+            }
+        };
+        let (size, is_named) = futures::join!(self.manifest_size(store, branch, version), is_named);
+        let is_gone = is_named.is_ok_and(|is_named| !is_named);
+        size.err()
+            .filter(Error::is_not_found)
+            .or_else(|| is_gone.then(|| locate::missing_version(branch, version)))
     }
 
     async fn resolve(&self, reference: Option<VersionRef>) -> Result<(Arc<Store>, Option<String>, Version)> {
@@ -198,7 +209,7 @@ impl Tags {
 
     async fn manifest_size(&self, store: &Store, branch: Option<&str>, version: Version) -> Result<u64> {
         let found = locate::manifest_size(store, version, self.snapshot.source().scheme).await?;
-        found.ok_or_else(|| super::missing_version(branch, version))
+        found.ok_or_else(|| locate::missing_version(branch, version))
     }
 }
 

@@ -14,6 +14,9 @@ use std::time::Duration;
 
 use super::random_below;
 
+/// A crowd that takes milliseconds has dispersed after this: whoever is left does not wait for nobody.
+const LONG_ENOUGH: Duration = Duration::from_secs(5);
+
 /// Waiting times of one commit or verb.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
@@ -31,7 +34,7 @@ impl Backoff {
             _ => 128,
         };
         self.lost = self.lost.saturating_add(1);
-        took.mul_f64(1.1) * random_below(multiples)
+        (took.mul_f64(1.1) * random_below(multiples)).min(LONG_ENOUGH.max(took * 16))
     }
 }
 
@@ -41,21 +44,26 @@ mod tests {
 
     use super::Backoff;
 
-    /// The longest of many waits after so many lost races, the last of which took 10 ms.
-    fn longest(lost: u32) -> Duration {
+    /// The longest of many waits after so many lost races, the last of which took so many milliseconds.
+    fn longest(lost: u32, took: u64) -> Duration {
         let wait = || {
             let mut backoff = Backoff::default();
             for _ in 0..lost {
                 backoff.next(Duration::from_secs(10));
             }
-            backoff.next(Duration::from_millis(10))
+            backoff.next(Duration::from_millis(took))
         };
         std::iter::repeat_with(wait).take(5_000).max().unwrap_or_default()
     }
 
     #[test]
     fn waits_are_short_until_many_races_are_lost() {
-        let milliseconds = [0, 1, 2, 13, 14, 40].map(|lost| longest(lost).as_millis());
+        let milliseconds = [0, 1, 2, 13, 14, 40].map(|lost| longest(lost, 10).as_millis());
         assert_eq!(milliseconds, [33, 77, 165, 165, 1_397, 1_397]);
+    }
+
+    #[test]
+    fn waits_of_many_lost_races_end() {
+        assert_eq!([100, 200, 1_000].map(|took| longest(14, took).as_millis()), [5_000, 5_000, 16_000]);
     }
 }

@@ -21,7 +21,8 @@ use pennon_core::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::{HINT, Located, VERSIONS, external, manifest_path, newest};
+use super::snapshot::Snapshot;
+use super::{HINT, Located, MAIN, VERSIONS, external, manifest_path, newest};
 use crate::store::{FileInfo, Store};
 
 /// A directory of up to this size, as the file system counts it, is listed rather than probed: about 300 names.
@@ -157,7 +158,15 @@ pub(crate) async fn probe(store: &Store, from: Located) -> Result<Located> {
 
 /// All versions, ascending. Detached ones are not part of the history.
 pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
-    let mut found = listed(store).await?;
+    list_all(store).await.map(|(versions, _)| versions)
+}
+
+/// All versions, ascending, and those that are detached.
+pub(crate) async fn list_all(store: &Store) -> Result<(Vec<Located>, Vec<Located>)> {
+    let names = store.list(VERSIONS).await?;
+    let detached = names.iter().filter_map(|name| naming::parse_detached(name));
+    let detached = detached.map(|version| Located { version, scheme: NamingScheme::V2 }).collect();
+    let mut found = sorted(names.iter().map(String::as_str));
     if let Some(external) = store.external()
         && let Some(newest) = external::newest(store, external).await?
         && !found.contains(&newest)
@@ -165,7 +174,30 @@ pub(crate) async fn list(store: &Store) -> Result<Vec<Located>> {
         found.push(newest);
         found.sort_unstable_by_key(|l| l.version);
     }
-    Ok(found)
+    Ok((found, detached))
+}
+
+/// The error of a version that is not there.
+pub(crate) fn missing_version(branch: Option<&str>, version: Version) -> Error {
+    let branch = branch.unwrap_or(MAIN);
+    Error::not_found(format!("Version not found error: version {branch}:{version} does not exist"))
+}
+
+/// The error of a version that is not there any more: a cleanup that did not see what was made of it removes its files. One
+/// that sees it, and so keeps them, removes the version's manifest after this look. A look that failed says nothing.
+pub(crate) async fn removed_meanwhile(version: &Snapshot) -> Option<Error> {
+    let found = manifest_size(&version.store, version.version(), version.source().scheme).await;
+    let is_gone = found.is_ok_and(|size| size.is_none());
+    is_gone.then(|| missing_version(version.manifest.branch.as_deref(), version.version()))
+}
+
+/// Removes a version that is not to be part of the history, whose manifest has that path.
+pub(crate) async fn remove(store: &Store, manifest: &str, version: Version) -> Result<()> {
+    store.delete(manifest).await?;
+    match store.external() {
+        Some(external) => external.store.remove(&external.table, version).await,
+        None => Ok(()),
+    }
 }
 
 /// Versions whose manifests have their names, ascending.
@@ -184,7 +216,8 @@ fn located(name: &str) -> Option<Located> {
     (!version.is_detached()).then_some(Located { version, scheme })
 }
 
-async fn read_hint(store: &Store) -> Option<Version> {
+/// The version that was the newest when a hint was left.
+pub(crate) async fn read_hint(store: &Store) -> Option<Version> {
     let bytes = store.get(HINT).await.ok()?;
     serde_json::from_slice::<Hint>(&bytes).ok().map(|hint| Version(hint.version))
 }

@@ -36,12 +36,15 @@ pub use self::snapshot::Snapshot;
 pub(crate) const VERSIONS: &str = "_versions";
 /// Folder of the transaction files.
 pub(crate) const TRANSACTIONS: &str = "_transactions";
-const HINT: &str = "_versions/latest_version_hint.json";
+pub(crate) const HINT: &str = "_versions/latest_version_hint.json";
 
 /// The path of a manifest below the table's root.
 pub(crate) fn manifest_path(version: Version, scheme: NamingScheme) -> String {
     format!("{VERSIONS}/{}", naming::manifest_name(version, scheme))
 }
+
+/// Name of the default branch in references. It has no file.
+pub(crate) const MAIN: &str = "main";
 
 /// A version and how its manifest is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 //! |---|---|
 //! | list files, then read all versions, tags, branches, known clones | `crate::inventory` |
 //! | decide for every file | `crate::inventory`, from values |
+//! | read tags, branches and restores once more | reading all versions took long, and these keep some |
 //! | delete the manifests of old versions, sync their directory | no version may be left without its files |
 //! | forget the old versions in the manifest store, if there is one | after their manifests |
-//! | read versions that came meanwhile | they may refer to files of an old version |
+//! | read restores, versions, branches and clones that came meanwhile | they may refer to files of an old version |
 //! | delete the files | |
 //!
 //! When it is interrupted, files stay that no version refers to: a later cleanup treats them as unverified, so they go
@@ -34,7 +35,7 @@ use crate::inventory::{self, Inventory, Policy, UnreachableClones};
 pub use crate::inventory::{Disposition, Reason};
 use crate::refs;
 use crate::runtime;
-use crate::store::Durability;
+use crate::store::{Durability, ListedFile};
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, locate};
 
@@ -197,13 +198,22 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     runtime::advance(|counts| counts.of_tasks = Some(to_u64(planned))).await?;
     if found.plan.old_versions().next().is_some() {
         // A hint from before the gap would stop at it.
-        locate::write_hint(store, found.newest).await;
-        let old = found.files.iter().filter(|file| found.plan.reason(file).0 == Reason::OldVersion);
-        let old: Vec<Disposition> = old.map(|file| found.plan.disposition(file.clone())).collect();
-        let (removed, failed) = remove::remove(store, old.iter().collect(), &mut pace).await?;
-        removed.into_iter().for_each(|disposition| stats.count(disposition));
-        if let Some(error) = failed.into_iter().next() {
-            return Err(error);
+        let hint = locate::write_hint(store, found.newest);
+        let (named, ()) = futures::join!(found.add_new_names(snapshot), hint);
+        named?;
+        let manifests: Vec<ListedFile> =
+            found.files.iter().filter(|file| is_old_version(&found, file)).cloned().collect();
+        for (number, manifests) in manifests.chunks(pace.manifests_between_looks).enumerate() {
+            if number > 0 {
+                found.add_new_names(snapshot).await?;
+            }
+            let old = manifests.iter().filter(|file| is_old_version(&found, file));
+            let old: Vec<Disposition> = old.map(|file| found.plan.disposition(file.clone())).collect();
+            let (removed, failed) = remove::remove(store, old.iter().collect(), &mut pace).await?;
+            removed.into_iter().for_each(|disposition| stats.count(disposition));
+            if let Some(error) = failed.into_iter().next() {
+                return Err(error);
+            }
         }
         // After the manifests: a reader that finds a manifest without an entry adds the entry.
         if let Some(external) = store.external() {
@@ -218,7 +228,10 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
             Err(error) if error.is_not_found() => store.sync_removal(own, Durability::Full).await?,
             synced => synced?,
         }
-        inventory::later(snapshot, found.newest, &mut found.plan).await?;
+        if found.add_later(snapshot).await? {
+            warn!(path = store.root(), "a version is being restored: files stay until a later cleanup");
+            return Ok(stats);
+        }
     }
     let files: Vec<Disposition> = found.files.into_iter().map(|file| found.plan.disposition(file)).collect();
     let rest = files
@@ -234,6 +247,10 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     removed.into_iter().for_each(|disposition| stats.count(disposition));
     stats.failed_deletes = to_u64(failed.len());
     Ok(stats)
+}
+
+fn is_old_version(found: &Inventory, file: &ListedFile) -> bool {
+    found.plan.reason(file).0 == Reason::OldVersion
 }
 
 fn policy(

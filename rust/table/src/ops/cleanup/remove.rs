@@ -11,6 +11,9 @@ use crate::inventory::Disposition;
 use crate::runtime::{self, Stopwatch};
 use crate::store::Store;
 
+/// Manifests that a store deletes in about a second.
+const MANIFESTS: usize = 1000;
+
 /// How fast files are deleted.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -18,6 +21,9 @@ pub(super) struct Pace {
     /// Whether files may be deleted by requests for many of them.
     in_bulk: bool,
     every: Option<Duration>,
+    /// Manifests that are deleted before somebody looks for new tags and other names again: those of a second, if there is a
+    /// limit.
+    pub(super) manifests_between_looks: usize,
     clock: Stopwatch,
     /// When the next file may be deleted, by the clock.
     next: Duration,
@@ -36,6 +42,9 @@ impl Pace {
             at_a_time: concurrency.and_then(|n| usize::try_from(n).ok()).unwrap_or(runtime::IN_FLIGHT),
             in_bulk: rate.is_none() && concurrency.is_none(),
             every: rate.map(|rate| Duration::from_secs(1).div_f64(rate_as_float(rate))),
+            manifests_between_looks: rate
+                .and_then(|n| usize::try_from(n).ok())
+                .map_or(MANIFESTS, |n| n.min(MANIFESTS)),
             clock: Stopwatch::start(),
             next: Duration::ZERO,
         })

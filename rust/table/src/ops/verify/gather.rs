@@ -141,6 +141,8 @@ impl Expected {
             names.into_iter().filter_map(|name| Some((name, self.files.get(name)?))).map(|(name, file)| {
                 let listed =
                     (file.store.root() == own.root()).then(|| listed.get(file.path.as_str())).flatten();
+                // One that was just being written when it was listed has its size by now.
+                let listed = listed.filter(|found| file.sizes.iter().all(|(stated, _)| stated == *found));
                 let look = async move {
                     let found = match listed {
                         Some(size) => Some(*size),

@@ -60,6 +60,9 @@ pub enum Depth {
     Data,
 }
 
+/// How often another version is verified in place of one that was removed meanwhile, at most.
+const MAX_LOOKS: usize = 8;
+
 impl Dataset {
     /// Opens a table that may be damaged and verifies it: down to its rows the version asked for, by default the newest
     /// one that can be read.
@@ -72,11 +75,21 @@ impl Dataset {
             return Self::open(uri, options).await?.verify(depth).await;
         }
         let (store, session) = options.connect.open(uri)?;
-        let versions = locate::list(&store).await?;
-        let mut first = None;
-        for at in versions.iter().rev() {
-            match load::load(&store, &session, *at).await {
-                Ok(snapshot) => return Self::at(snapshot, options.commit).verify(depth).await,
+        let mut versions = locate::list(&store).await?;
+        let (mut first, mut looks) = (None, 0);
+        while let Some(at) = versions.pop() {
+            match load::load(&store, &session, at).await {
+                Ok(snapshot) => {
+                    let report = Self::at(Arc::clone(&snapshot), options.commit.clone()).verify(depth).await;
+                    match report {
+                        // A cleanup removed it, so there are newer ones.
+                        Err(error) if looks < MAX_LOOKS && was_removed(&snapshot, &error).await? => {
+                            looks += 1;
+                            versions = locate::list(&store).await?;
+                        }
+                        report => return report,
+                    }
+                }
                 Err(error) if error.is_not_found() => {}
                 Err(error) if error.kind() == ErrorKind::Corrupt => drop(first.get_or_insert(error)),
                 Err(error) => return Err(error),
@@ -200,6 +213,11 @@ impl Dataset {
             ))),
         }
     }
+}
+
+/// Whether an error is that of a version which a cleanup removed while it was looked at.
+async fn was_removed(snapshot: &Snapshot, error: &Error) -> Result<bool> {
+    Ok(error.is_not_found() && !snapshot.store.exists(&snapshot.source().path).await?)
 }
 
 /// The same version with nothing in its caches: what was read before says nothing about what is there now.

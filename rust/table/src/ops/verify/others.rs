@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pennon_core::manifest::{Difference, Fragment};
-use pennon_core::{Error, ErrorKind, FragmentId, Result};
+use pennon_core::{ErrorKind, FragmentId, Result};
 
 use super::report::Finding;
-use super::{data, gather, judge};
+use super::{data, gather, judge, was_removed};
 use crate::runtime;
 use crate::versions::snapshot::Snapshot;
 use crate::versions::{Located, load};
@@ -96,9 +96,4 @@ async fn differences(
 /// Names of the data files of fragments.
 fn data_files(fragments: impl Iterator<Item = Arc<Fragment>>) -> impl Iterator<Item = String> {
     fragments.flat_map(|fragment| fragment.files.iter().map(|file| file.path.clone()).collect::<Vec<_>>())
-}
-
-/// Whether an error is that of a version which a cleanup removed while it was looked at.
-async fn was_removed(snapshot: &Snapshot, error: &Error) -> Result<bool> {
-    Ok(error.is_not_found() && !snapshot.store.exists(&snapshot.source().path).await?)
 }
