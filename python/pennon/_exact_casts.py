@@ -11,13 +11,15 @@ left, as bytes, is cast by the core alone, which refuses what does not fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon._text import did_you_mean
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, SchemaMismatchError
 
+InputT = TypeVar("InputT", pa.Table, pa.RecordBatchReader)
 # Digits of the largest integer.
 _INTEGER = pa.decimal128(20, 0)
 _LISTS = (
@@ -60,7 +62,26 @@ def check_casts(data: pa.Table, schema: pa.Schema, *, as_pyarrow: bool = False) 
                 check_values(name, chunk, wanted, as_pyarrow=as_pyarrow)
 
 
-def checked(data: pa.Table | pa.RecordBatchReader, schema: pa.Schema) -> pa.Table | pa.RecordBatchReader:
+def cast_exactly(data: pa.Table, schema: pa.Schema, *, as_pyarrow: bool = False) -> pa.Table:
+    """The data in the types of a schema that has its columns.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        As for `check_casts`.
+    pennon.SchemaMismatchError
+        The data has other columns, or a type that is not cast.
+    """
+    check_casts(data, schema, as_pyarrow=as_pyarrow)
+    try:
+        return data.cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise SchemaMismatchError(
+            f"The data does not fit the schema: {error}. It has\n{data.schema}\nand the schema is\n{schema}"
+        ) from error
+
+
+def checked(data: InputT, schema: pa.Schema) -> InputT:
     """The same data, whose values are checked as `check_casts` does before they are read."""
     if isinstance(data, pa.Table):
         check_casts(data, schema)
@@ -92,7 +113,7 @@ def check_values(path: str, values: pa.Array, wanted: pa.DataType, *, as_pyarrow
     if given.equals(wanted) or pa.types.is_null(given):
         return
     # A null that is not of a list would become a list of a null.
-    if values.null_count == len(values) and not (len(values) and is_one_of(_LISTS, wanted)):
+    if values.null_count == len(values) and not (len(values) and is_list(wanted)):
         return
     if pa.types.is_struct(given) and pa.types.is_struct(wanted):
         _check_members(path, values, wanted, as_pyarrow)
@@ -101,7 +122,7 @@ def check_values(path: str, values: pa.Array, wanted: pa.DataType, *, as_pyarrow
             # Only what lies in this array, which may be a slice.
             inside = pa.ListArray.from_arrays(values.offsets, parts).flatten()
             check_values(f"{path}.{name}", inside, kind, as_pyarrow=as_pyarrow)
-    elif is_one_of(_LISTS, given) and is_one_of(_LISTS, wanted):
+    elif is_list(given) and is_list(wanted):
         check_values(f"{path}.item", values.flatten(), wanted.value_type, as_pyarrow=as_pyarrow)
     elif is_text(given) and as_pyarrow:
         return
@@ -121,6 +142,11 @@ def is_one_of(kinds: Iterable[Callable[[pa.DataType], bool]], data_type: pa.Data
 def is_text(data_type: pa.DataType) -> bool:
     """Whether values of a type are texts."""
     return is_one_of(_TEXTS, data_type)
+
+
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether values of a type are lists."""
+    return is_one_of(_LISTS, data_type)
 
 
 def is_number(data_type: pa.DataType) -> bool:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import pyarrow as pa
 
 from pennon import _native
-from pennon._exact_casts import checked
 from pennon._fragment_rows import FragmentRows
-from pennon._input import to_reader
+from pennon._table.keyed_data import new_columns, new_values
 from pennon.errors import InvalidInputError
 from pennon.metadata import FragmentMetadata
 from pennon.schema import LanceSchema
@@ -45,12 +44,9 @@ class FragmentColumns(FragmentRows):
         >>> pennon.LanceDataset.commit(table, merge, read_version=1).to_table().to_pylist()
         [{'a': 1, 'b': None}, {'a': 2, 'b': 'x'}]
         """
-        reader = to_reader(data_obj, schema)
-        return self._evolved(
-            _native.merge_columns_in_fragment(
-                self._dataset._native, self.fragment_id, reader, left_on, right_on or left_on
-            )
-        )
+        native = self._dataset._native
+        reader, key = new_columns(native.schema, data_obj, left_on, right_on, schema)
+        return self._evolved(_native.merge_columns_in_fragment(native, self.fragment_id, reader, left_on, key))
 
     @overload
     def update_columns(
@@ -94,7 +90,8 @@ class FragmentColumns(FragmentRows):
         right_on
             The key in the data, by default `left_on`.
         schema
-            Schema of the data, if it has none of its own.
+            Schema of the data, if it has none of its own; by default values of Python and pandas get the types of
+            the table.
         with_offsets
             Whether to return the offsets of the matching rows as well. A commit with them marks these rows as last
             updated in its version.
@@ -120,7 +117,7 @@ class FragmentColumns(FragmentRows):
         >>> pennon.LanceDataset.commit(table, update, read_version=1).to_table().to_pylist()
         [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'Y'}]
         """
-        reader, key = checked(to_reader(data_obj, schema), self._dataset._native.schema), right_on or left_on
+        reader, key = new_values(self._dataset._native.schema, data_obj, left_on, right_on, schema)
         for name in ("_rowid", "_rowaddr"):
             if name in reader.schema.names and name != key:
                 raise InvalidInputError(f"The metadata column {name} cannot be updated")

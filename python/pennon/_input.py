@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
 
-from pennon._exact_casts import check_casts
-from pennon._python_values import columns_to_table, frame_to_table, rows_to_table
-from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
+from pennon._exact_casts import cast_exactly
+from pennon._python_values import columns_to_table, frame_to_table, rows_to_table, without_index
+from pennon.errors import InvalidInputError, InvalidTypeError
 
 
 def to_reader(
@@ -54,15 +54,14 @@ def to_reader(
         return data.scanner().to_reader()
     if isinstance(data, pyarrow.dataset.Scanner):
         return data.to_reader()
-    package, kind = type(data).__module__.partition(".")[0], type(data).__name__
-    if package in ("pandas", "polars") and kind == "Series":
-        raise InvalidTypeError(f"Data must be a frame, found a Series of {package}: call its to_frame")
-    if package == "polars" and kind == "LazyFrame":
+    for package in ("pandas", "polars"):
+        if _is_of(data, package, "Series"):
+            raise InvalidTypeError(f"Data must be a frame, found a Series of {package}: call its to_frame")
+    if _is_of(data, "polars", "LazyFrame"):
         raise InvalidTypeError("Data must be a frame, found a LazyFrame of polars: call its collect")
-    if _is_pandas(data):
-        # Leaves out the index, as the reference does when it is a plain range.
+    if is_frame_of_pandas(data):
         return frame_to_table(data, schema, table_schema).to_reader()
-    if package == "polars" and hasattr(data, "to_arrow"):
+    if _is_of(data, "polars", "DataFrame"):
         return _polars_table(data).to_reader()
     if hasattr(data, "__arrow_c_stream__"):
         return _imported(pa.RecordBatchReader.from_stream, data)
@@ -88,7 +87,27 @@ def has_no_types(data: Any) -> bool:
     """Whether data is values of Python or pandas, which get their types from a schema or a table."""
     if isinstance(data, list):
         return not data or not any(hasattr(data[0], name) for name in ("__arrow_c_array__", "__arrow_c_stream__"))
-    return isinstance(data, dict) or _is_pandas(data)
+    return isinstance(data, dict) or is_frame_of_pandas(data)
+
+
+def result_table(result: Any, schema: pa.Schema | None = None) -> pa.Table:
+    """What a function returned. An index of a frame of pandas is left out where the schema does not have it."""
+    rows = without_index(result, schema) if is_frame_of_pandas(result) else result
+    return to_reader(rows, schema).read_all()
+
+
+def names_columns(data: Any) -> bool:
+    """Whether values of Python or pandas name a column; others get all columns of a table that they are for."""
+    if isinstance(data, list):
+        return any(not isinstance(row, Mapping) or row for row in data)
+    if is_frame_of_pandas(data):
+        return len(data.columns) > 0 or any(name is not None for name in data.index.names)
+    return isinstance(data, dict) and bool(data)
+
+
+def is_frame_of_pandas(data: Any) -> bool:
+    """Whether data is a frame of pandas, which is not imported for that."""
+    return _is_of(data, "pandas", "DataFrame")
 
 
 def to_input(
@@ -107,8 +126,10 @@ def to_input(
     return found
 
 
-def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "iloc")
+def _is_of(data: Any, package: str, name: str) -> bool:
+    """Whether data is of a class of a package, or of a subclass of it. The package is not imported for that."""
+    found = getattr(sys.modules.get(package), name, None)
+    return isinstance(found, type) and isinstance(data, found)
 
 
 def _polars_table(frame: Any) -> pa.Table:
@@ -178,8 +199,7 @@ def _batches_reader(
             raise InvalidInputError("Must provide schema to write an iterable without batches")
         schema = table_schema if first is None else first.schema
         batches = chain([] if first is None else [first], batches)
-    cast = (batch if batch.schema.equals(schema) else _cast(batch, schema) for batch in batches)
-    return pa.RecordBatchReader.from_batches(schema, cast)
+    return pa.RecordBatchReader.from_batches(schema, _in_types(batches, schema))
 
 
 def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
@@ -190,12 +210,9 @@ def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         yield from [item] if isinstance(item, pa.RecordBatch) else to_reader(item)
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    check_casts(pa.Table.from_batches([batch]), schema, as_pyarrow=True)
-    try:
-        return batch.cast(schema)
-    except (pa.ArrowException, ValueError) as error:
-        raise SchemaMismatchError(
-            f"A batch of the data does not fit the schema that was given: {error}. It has\n{batch.schema}\nand the"
-            f" schema is\n{schema}"
-        ) from error
+def _in_types(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if batch.schema.equals(schema):
+            yield batch
+        else:
+            yield from cast_exactly(pa.Table.from_batches([batch]), schema, as_pyarrow=True).to_batches()

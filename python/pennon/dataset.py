@@ -458,7 +458,8 @@ def write_dataset(
     schema
         Schema of the data, if it has none of its own; the batches of an iterable are cast to it. By default values
         of Python and pandas that are appended get the types of the table, and others those that pyarrow infers.
-        Values that would change are refused; only floats are rounded.
+        Values that would change are refused; only floats are rounded. Levels of the index of a frame that have
+        names are columns, unless it is a plain range; without a name they are left out.
     mode
         `create` fails if the table exists; `append` and `overwrite` create it if it does not.
     max_rows_per_file, max_bytes_per_file

@@ -14,7 +14,7 @@ from pennon._compatibility import ExplainsAbsence
 from pennon._input import to_input, to_reader
 from pennon._options import checked_duration, ignored
 from pennon._progress import check_progress
-from pennon._table.merge_source import merge_source, source_schema, types_of_source
+from pennon._table.keyed_data import merge_source, source_schema, types_of_source
 from pennon._table.observed import observed
 from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidInputError, InvalidTypeError, PositionError

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from pennon._compatibility import ExplainsAbsence, explain_absent_names
-from pennon._exact_casts import check_casts
-from pennon._input import to_reader
+from pennon._exact_casts import cast_exactly
+from pennon._input import is_frame_of_pandas, result_table, to_reader
+from pennon._python_values import check_index
 from pennon._table.scans import given
 from pennon.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
@@ -35,7 +36,8 @@ class BatchUDF:
     func
         Takes a `pyarrow.RecordBatch`; returns a batch or table, a frame of pandas or polars, a dict of lists or a
         list of dicts, with as many rows. Frames, dicts and lists get the types of `output_schema`; a value that
-        would change by this is an error.
+        would change by this is an error. The index of a frame of pandas is left out if it has no name, or if
+        `output_schema` does not have it.
     output_schema
         Schema of the new columns; by default that of the function's result for the first row.
     checkpoint_file
@@ -306,12 +308,15 @@ def normalize_transform(
                 f"data: {error}"
             ) from error
     try:
-        return to_reader(transforms, reader_schema)
+        reader = to_reader(transforms, reader_schema)
     except TypeError as error:
         raise InvalidTypeError(
             "transforms must be a BatchUDF, dict, map function, or ReaderLike value. "
             f"Received {type(transforms)}. Could not coerce to a reader: {error}"
         ) from error
+    if reader_schema is None and is_frame_of_pandas(transforms):
+        check_index(reader.schema.names)
+    return reader
 
 
 def applied(
@@ -363,25 +368,17 @@ def _batch(result: Any, schema: pa.Schema | None = None) -> pa.RecordBatch:
     if isinstance(result, pa.RecordBatch):
         return result
     try:
-        table = to_reader(result, schema).read_all()
+        table = result_table(result, schema)
+        if schema is not None and not isinstance(result, pa.Table) and set(table.column_names) == set(schema.names):
+            table = cast_exactly(table.select(schema.names), schema)
     except InvalidTypeError as error:
         raise InvalidTypeError(
             f"The function returned {type(result)}, expected a pyarrow.RecordBatch or other rows: {error}"
             f"{_advice(schema)}"
         ) from error
-    if schema is not None and not isinstance(result, pa.Table) and set(table.column_names) == set(schema.names):
-        table = _cast(table.select(schema.names), schema)
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(f"{error}{_advice(schema)}") from error
     return pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
-
-
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    check_casts(table, schema)
-    try:
-        return table.cast(schema)
-    except (pa.ArrowException, ValueError) as error:
-        raise SchemaMismatchError(
-            f"Output schema of function does not match the expected schema: {error}{_advice(schema)}"
-        ) from error
 
 
 def _advice(schema: pa.Schema | None) -> str:

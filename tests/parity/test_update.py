@@ -189,7 +189,7 @@ def test_columns_of_fragments(tmp_path: Path, data: dict[str, Any], left_on: str
         ({"id": [2], "zz": ["x"]}, "id"),
         ({"s": ["x"]}, "_rowid"),
         ({"id": [2], "s": ["x"]}, "zz"),
-        ({"_rowid": [2], "s": ["x"]}, "_rowid"),
+        ({"_rowid": ["2"], "s": ["x"]}, "_rowid"),
     ],
 )
 def test_columns_of_fragments_that_cannot_be(tmp_path: Path, data: dict[str, Any], left_on: str) -> None:

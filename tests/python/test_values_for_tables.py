@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
@@ -113,6 +114,13 @@ REFUSED: dict[str, tuple[pa.DataType, Any, str]] = {
     "a text for a list": (pa.list_(pa.string()), "ab", "found 'ab'"),
     "bytes for a vector": (pa.list_(pa.float32(), 2), b"ab", "found b'ab'"),
     "a text in a list of lists": (pa.list_(pa.list_(pa.string())), ["ab"], "found texts"),
+    "a large integer in a list": (
+        pa.list_(pa.int8()),
+        [1, 300],
+        "column c.item: its type int8 would change the value 300",
+    ),
+    "a large integer in an array": (pa.list_(pa.int8(), 1), np.array([300]), "would change the value 300"),
+    "a large integer in a struct": (PAIR, {"x": 2**40}, "column c.x: its type int32 would change the value"),
     "another member": (PAIR, {"x": 1, "Y": "a"}, "found a member Y, expected x, y. Did you mean y?"),
     "a member in a list": (pa.list_(PAIR), [{"z": 1}], "found a member z"),
 }
@@ -326,7 +334,76 @@ def test_an_index_of_the_name_of_a_column(uri: str) -> None:
         for verb in (table.insert, table.merge_insert("a").when_matched_update_all().execute):
             with pytest.raises(pennon.InvalidInputError, match="a column and an index of the name a"):
                 verb(frame)
+        # A schema says which columns there are.
+        found = pennon.write_dataset(frame, f"{uri}.2", schema=table.schema, mode="overwrite")
+        assert found.to_table()["a"].to_pylist() == frame["a"].to_list()
     assert table.latest_version == 1
+
+
+def test_an_index_with_a_name(uri: str) -> None:
+    """Its levels are columns, also where a schema names the columns."""
+    kept = pd.DataFrame({"s": ["a", "b"]}, index=pd.MultiIndex.from_arrays([[1, 2], [3, 4]], names=["id", "n"]))
+    schema = pa.schema([("id", pa.int32()), ("s", pa.string()), ("n", pa.int8())])
+    table = pennon.write_dataset(kept, uri, schema=schema)
+    table.insert(kept)
+    assert table.schema.equals(schema)
+    assert table.to_table().to_pylist() == [{"id": 1, "s": "a", "n": 3}, {"id": 2, "s": "b", "n": 4}] * 2
+    said = r"a column n, and the schema has id, s \(leave an index out with reset_index\(drop=True\)\)"
+    with pytest.raises(pennon.InvalidInputError, match=said):
+        pennon.write_dataset(kept, f"{uri}.2", schema=schema.remove(2))
+    # An index without a name, or a range, is left out.
+    for index in (pd.Index([7, 8]), pd.RangeIndex(2, name="n")):
+        frame = kept.reset_index().drop(columns="n").set_index(index)
+        found = pennon.write_dataset(frame, uri, schema=schema.remove(2), mode="overwrite")
+        assert found.to_table().to_pydict() == {"id": [1, 2], "s": ["a", "b"]}
+
+
+def test_names_of_columns_that_are_numbers(uri: str) -> None:
+    frame, schema = pd.DataFrame([[1, "a"]]), pa.schema([("0", pa.int8()), ("1", pa.string())])
+    table = pennon.write_dataset(frame, uri, schema=schema)
+    table.insert(frame)
+    assert table.schema.equals(schema)
+    assert table.to_table().to_pylist() == [{"0": 1, "1": "a"}] * 2
+
+
+class Name(str, Enum):
+    A = "a"
+
+
+@pytest.mark.parametrize("name", [b"a", Name.A, np.str_("a")], ids=repr)
+def test_other_names_of_columns(uri: str, name: Any) -> None:
+    frame = pd.DataFrame({name: [1]})
+    table = pennon.write_dataset({"a": [0]}, uri)
+    table.insert(frame)
+    assert table.to_table().to_pydict() == {"a": [0, 1]}
+    found = pennon.write_dataset(frame, f"{uri}.2", schema=table.schema)
+    assert found.to_table().to_pydict() == {"a": [1]}
+
+
+class Geo(pd.DataFrame):  # type: ignore[misc]
+    """As frames of geopandas are."""
+
+    @property
+    def _constructor(self) -> type[Geo]:
+        return Geo
+
+
+class Lazy(polars.DataFrame):
+    """As some packages extend those of polars."""
+
+
+def test_classes_below_frames(uri: str) -> None:
+    table = pennon.write_dataset(pa.table({"id": pa.array([1], pa.int8())}), uri)
+    for verb in VERBS:
+        verb(table, Geo({"id": [2]}))
+        table.checkout_latest()
+    with pytest.raises(pennon.InvalidInputError, match="would change the value 300"):
+        table.insert(Geo({"id": [300]}))
+    with pytest.raises(pennon.InvalidTypeError, match="found a Series of pandas: call its to_frame"):
+        table.insert(Geo({"id": [2]})["id"])
+    assert set(table.to_table()["id"].to_pylist()) == {1, 2}
+    found = pennon.write_dataset(Lazy({"s": ["a"]}), f"{uri}.2")
+    assert found.schema.field("s").type == pa.large_string()
 
 
 def test_nan_in_lists_and_structs_of_pandas(uri: str) -> None:

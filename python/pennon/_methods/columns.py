@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon import _native
-from pennon._input import to_reader
 from pennon._methods.scans import ScanMethods
 from pennon._options import checked_names, checked_number
 from pennon._table.columns import add, alteration
+from pennon._table.keyed_data import new_columns
 from pennon.bitmap import Bitmap
 from pennon.fragment import LanceFragment
 from pennon.udf import BatchUDF
@@ -238,13 +238,14 @@ class ColumnMethods(ScanMethods):
         right_on
             The key in the data, by default of the same name. It is not added.
         schema
-            Schema of the data, if it has none of its own.
+            Schema of the data, if it has none of its own; by default keys of Python and pandas get the type of the
+            key in the table.
 
         Raises
         ------
         pennon.InvalidInputError
-            A key does not exist, the keys have different types, a column is on both sides, or a column that is not
-            nullable has no value for some rows.
+            A key does not exist, the keys have different types, a column is on both sides or is the index of a
+            frame without a name, or a column that is not nullable has no value for some rows.
         pennon.CommitConflictError
             Another writer changed rows or columns.
 
@@ -256,5 +257,5 @@ class ColumnMethods(ScanMethods):
         >>> table.to_table().to_pylist()
         [{'a': 1, 'b': None}, {'a': 2, 'b': 'two'}]
         """
-        reader = to_reader(data_obj, schema)
-        self._native = _native.merge_columns(self._native, reader, left_on, right_on or left_on)
+        reader, key = new_columns(self._native.schema, data_obj, left_on, right_on, schema)
+        self._native = _native.merge_columns(self._native, reader, left_on, key)

@@ -12,7 +12,6 @@ from pennon import _native, _readers
 from pennon._exact_casts import check_casts
 from pennon._methods.base import TableMethods
 from pennon._options import checked_duration, checked_number, strings
-from pennon._python_values import check_index
 from pennon._table import rows, scans
 from pennon._table.rows import RETRY_TIMEOUT
 from pennon.errors import InvalidTypeError
@@ -228,8 +227,8 @@ class UpdateMethods(TableMethods):
         >>> table.to_table(with_row_id=True).sort_by("_rowid").to_pydict()
         {'a': [1, 2, 3], 'b': ['X', 'y', 'Z'], '_rowid': [0, 1, 2]}
         """
-        table, schema = rows.with_ids(row_ids, data), self._native.schema
-        check_index(table.column_names, schema)
+        schema = self._native.schema
+        table = rows.with_ids(row_ids, data, schema)
         check_casts(table, schema)
         request = rows.update_request(conflict_retries, retry_timeout, None, mode)
         updated, self._native = _native.update_rows(self._native, table.to_reader(), request)

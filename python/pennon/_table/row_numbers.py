@@ -50,16 +50,25 @@ def with_uint64_ids(data: pa.Table) -> pa.Table:
     pennon.InvalidInputError
         An id is negative: a `PositionError`.
     """
-    at = data.schema.get_field_index(ROW_ID)
-    given = None if at < 0 else data.schema.field(at).type
-    # The type is null if there are no ids, or nulls alone.
-    if given in (None, pa.uint64()) or not (pa.types.is_integer(given) or pa.types.is_null(given)):
+    schema = schema_with_uint64_ids(data.schema)
+    if schema.equals(data.schema):
         return data
+    at = schema.get_field_index(ROW_ID)
     try:
-        return data.set_column(at, ROW_ID, data.column(at).cast(pa.uint64()))
+        return data.set_column(at, schema.field(at), data.column(at).cast(pa.uint64()))
     except pa.ArrowInvalid:
         least = pc.min(data.column(at))
         raise PositionError(f"The column {ROW_ID} must not be negative, found {least}") from None
+
+
+def schema_with_uint64_ids(schema: pa.Schema) -> pa.Schema:
+    """The schema of such data."""
+    at = schema.get_field_index(ROW_ID)
+    given = None if at < 0 else schema.field(at).type
+    # The type is null if there are no ids, or nulls alone.
+    if given is None or not (pa.types.is_integer(given) or pa.types.is_null(given)):
+        return schema
+    return schema.set(at, pa.field(ROW_ID, pa.uint64()))
 
 
 def _words(rows: pa.Array | pa.ChunkedArray, name: str) -> bytes:

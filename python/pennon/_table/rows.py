@@ -13,6 +13,7 @@ from pennon._input import to_reader
 from pennon._options import checked_duration, checked_number
 from pennon._predicate import split
 from pennon._table import scans
+from pennon._table.keyed_data import types_of_source, types_of_values
 from pennon._table.row_numbers import ROW_ID, id_array, row_numbers, with_uint64_ids
 from pennon.errors import InvalidInputError
 
@@ -80,11 +81,18 @@ def update_request(
     }
 
 
-def with_ids(row_ids: Any, data: ReaderLike | None) -> pa.Table:
-    """New values with the ids of their rows in `_rowid`; without `data` they are all in `row_ids`."""
+def with_ids(row_ids: Any, data: ReaderLike | None, types: pa.Schema) -> pa.Table:
+    """New values with the ids of their rows in `_rowid`; without `data` they are all in `row_ids`.
+
+    Values of Python and pandas get the `types` of the table.
+    """
     if data is None:
-        return with_uint64_ids(to_reader(row_ids).read_all())
-    ids, table = id_array(row_ids), to_reader(data).read_all()
+        types = types_of_source(types, [ROW_ID])
+        return with_uint64_ids(to_reader(row_ids, table_schema=types).read_all())
+    ids = id_array(row_ids)
+    if len(ids):
+        types = types_of_values(types, data)
+    table = to_reader(data, table_schema=types).read_all()
     if ROW_ID in table.schema.names:
         raise InvalidInputError(f"The data has a column {ROW_ID}, and row_ids are given too: expected one of them")
     if len(ids) != table.num_rows:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pennon import _native
 from pennon._compaction import option_parts
 from pennon._options import checked_number, location, strings
-from pennon._table.merge_source import source_schema
+from pennon._table.keyed_data import source_schema
 from pennon._table.writing import existing, for_reader, native_options
 from pennon.dataset import LanceDataset
 from pennon.errors import InvalidInputError

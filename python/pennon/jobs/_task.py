@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+import pyarrow as pa
+
 from pennon import _native
-from pennon._exact_casts import check_casts, checked
-from pennon._input import to_input, to_reader
+from pennon._exact_casts import cast_exactly, checked
+from pennon._input import has_no_types, result_table, to_input, to_reader
 from pennon._options import checked_text
-from pennon._table.merge_source import with_ids
+from pennon._table.keyed_data import with_ids
 from pennon.errors import InvalidInputError, SchemaMismatchError
 from pennon.jobs._connection import Connection, pinned
 from pennon.udf import BatchUDF, applied
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pennon.dataset import LanceDataset
     from pennon.types import Durability, ReaderLike
 
@@ -184,18 +186,15 @@ class ChangeFunction:
 
     def values(self, task: Task, table: LanceDataset) -> pa.RecordBatchReader:
         """The changes of the rows of a task."""
-        import pyarrow as pa
 
         def changes() -> Iterator[pa.RecordBatch]:
             for batch in task._native.scan(table._native).batches():
                 decided = self.decide(batch)
                 if isinstance(decided, Mapping):
                     self._check(task, list(decided))
-                rows = to_reader(decided, self.schema).read_all()
+                rows = result_table(decided, self.schema)
                 self._check(task, rows.column_names)
-                rows = rows.select(self.schema.names)
-                check_casts(rows, self.schema)
-                yield from rows.cast(self.schema).to_batches()
+                yield from cast_exactly(rows.select(self.schema.names), self.schema).to_batches()
 
         return pa.RecordBatchReader.from_batches(self.schema, changes())
 
@@ -330,7 +329,9 @@ class Task(PlannedWork[_native.JobTask]):
         data
             The rows that an append, overwrite or merge is given, as in [write_dataset][pennon.write_dataset];
             changes of rows, see [plan_change_rows][pennon.jobs.plan_change_rows]; the new columns of the rows that
-            the task reads, in their order. In a merge, rows with equal keys must be given to one task.
+            the task reads, in their order. In a merge, rows with equal keys must be given to one task. Values of
+            Python and pandas get the types of the table or the plan, and their columns may be in another order,
+            unless the job makes a table.
         source
             Instead of `data`, what every task of the plan is given, or a function that returns it: all rows of a
             merge, of which the task keeps those whose keys are its own; the data that columns come from by a key.
@@ -388,12 +389,25 @@ class Task(PlannedWork[_native.JobTask]):
         request = self._connection.request(mode="overwrite" if table is None else "append", **file_options)
         native = None if table is None else table._native
         all_rows = is_source and self.kind == "merge"
-        given = to_input(rows, table_schema=native.schema if native is not None and self.kind == "append" else None)
-        if self.kind == "merge":
-            given = with_ids(given)
-        elif native is not None and self.kind in ("change_rows", "update_columns"):
+        has_types = isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+        types = None if has_types else self._types(native)
+        given = with_ids(to_input(rows, table_schema=types))
+        if types is not None and has_no_types(rows) and set(given.schema.names) == set(types.names):
+            given = to_reader(given).read_all().select(types.names)
+        if native is not None and self.kind in ("change_rows", "update_columns"):
             given = checked(given, native.schema)
         return TaskResult(self._native.write(native, given, all_rows, request))
+
+    def _types(self, table: _native.Dataset | None) -> pa.Schema | None:
+        """The types of rows that have none of their own: those of the table, or of the plan if it says them."""
+        if self.kind == "append":
+            return None if table is None else table.schema
+        if self.kind not in ("merge", "change_rows", "add_columns", "update_columns"):
+            return None
+        work = json.loads(self.json())["work"][self.kind]
+        work = work.get("values") or work.get("join") or work
+        columns = work.get("source") or work.get("changes") or work.get("schema")
+        return None if columns is None else pa.ipc.open_stream(base64.b64decode(columns)).schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of a task that reads some, as those of scans do. Raises `InvalidInputError` for others.
@@ -421,8 +435,6 @@ class Task(PlannedWork[_native.JobTask]):
         >>> task.to_reader().read_all()["a"].to_pylist()
         [2, 3]
         """
-        import pyarrow as pa
-
         batches = self._native.scan(self._open()._native).batches()
         return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
