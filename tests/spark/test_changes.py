@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark_pennon import LanceTable, read_changes
-from pyspark_pennon.feed import changes
+from pyspark_pennon.feed import changes, history, partitions
 from pyspark_pennon.options.feed import FeedOptions
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.tasks.executor import typed_error
@@ -53,9 +53,9 @@ def table(uri: str) -> pennon.LanceDataset:
 def test_any_division_is_the_feed_of_the_wheel(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
     for seed in seeds(PROGRAMS):
-        monkeypatch.setattr(changes, "ROWS_PER_TASK", 3 + seed % 5)
-        monkeypatch.setattr(changes, "ROWS_PER_PART", 3 + seed % 5)
-        monkeypatch.setattr(changes, "ROWS_OF_A_CHANGE", 1 + seed % 3)
+        monkeypatch.setattr(partitions, "ROWS_PER_TASK", 3 + seed % 5)
+        monkeypatch.setattr(partitions, "ROWS_PER_PART", 3 + seed % 5)
+        monkeypatch.setattr(history, "ROWS_OF_A_CHANGE", 1 + seed % 3)
         kinds += compared(f"{uri}-{seed}", seed)
     for kind, least in {"FeedRange": 10, "parts": 10, "later columns": 1, "InsertedFragments": 1}.items():
         assert kinds.count(kind) > least * PROGRAMS, kind
@@ -63,7 +63,7 @@ def test_any_division_is_the_feed_of_the_wheel(uri: str, monkeypatch: pytest.Mon
 
 def kinds_of(part: Any) -> list[str]:
     """What is special about a task."""
-    if not isinstance(part, changes.FeedRange):
+    if not isinstance(part, partitions.FeedRange):
         return [type(part).__name__]
     shown = "later columns" if part.shown_as is not None else "FeedRange"
     return [shown, "parts"] if part.part is not None else [shown]
@@ -87,7 +87,7 @@ def compared(uri: str, seed: int) -> list[str]:
                 options = FeedOptions(uri, net_changes=net, drop_unchanged=unchanged, read_change_feed=True)
                 last = newest.checkout_version(end)
                 schema = changes.feed_schema(last, None)
-                parts = changes.plan(last, options, last.schema.names, begin, end)
+                parts = partitions.plan(last, options, last.schema.names, begin, end)
                 kinds += [kind for part in parts for kind in kinds_of(part)]
                 found = [batch for part in parts for batch in changes.read_partition(options, part, schema)]
                 expected = last.changes(
@@ -241,7 +241,7 @@ def test_a_vacuum_while_a_feed_is_planned(
         pennon.dataset(table.uri).cleanup_old_versions(retain_versions=1)
         return transactions(dataset, versions)
 
-    monkeypatch.setattr(changes, "transactions", races)
+    monkeypatch.setattr(history, "transactions", races)
     with pytest.raises(pennon.NotFoundError, match=r"Version 7 .* was removed by a vacuum, .* at version 9"):
         LanceTable.forPath(spark, table.uri).changes(2)
 

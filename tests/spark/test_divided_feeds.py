@@ -11,17 +11,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark_pennon import read_changes
-from pyspark_pennon.feed import changes
-from pyspark_pennon.feed.changes import FeedRange, read_partition
+from pyspark_pennon.feed import changes, history, partitions
+from pyspark_pennon.feed.changes import read_partition
+from pyspark_pennon.feed.partitions import FeedRange
 from pyspark_pennon.options.feed import FeedOptions
 from support.spark_frames import sorted_rows
 
 
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "ROWS_PER_TASK", 4)
-    monkeypatch.setattr(changes, "ROWS_PER_PART", 4)
-    monkeypatch.setattr(changes, "ROWS_OF_A_CHANGE", 2)
+    monkeypatch.setattr(partitions, "ROWS_PER_TASK", 4)
+    monkeypatch.setattr(partitions, "ROWS_PER_PART", 4)
+    monkeypatch.setattr(history, "ROWS_OF_A_CHANGE", 2)
 
 
 def divided(uri: str, begin: int, *, net: bool = False, columns: list[str] | None = None) -> list[Any]:
@@ -34,7 +35,7 @@ def divided(uri: str, begin: int, *, net: bool = False, columns: list[str] | Non
         options = FeedOptions(uri, net_changes=net, drop_unchanged=unchanged, read_change_feed=True)
         schema = changes.feed_schema(table, columns)
         names = columns or table.schema.names
-        parts = changes.plan(table, options, names, begin, end)
+        parts = partitions.plan(table, options, names, begin, end)
         found = [batch for part in parts for batch in read_partition(options, part, schema)]
         wanted = table.changes(
             begin, columns=columns, mode="net" if net else "each", images="both", drop_unchanged=unchanged
@@ -61,31 +62,31 @@ def test_a_net_feed_is_divided(spark: SparkSession, uri: str) -> None:
 
 
 def test_many_rows_make_no_more_than_so_many_tasks(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MOST_RANGES", 3)
+    monkeypatch.setattr(partitions, "MOST_RANGES", 3)
     pennon.write_dataset({"id": list(range(40))}, uri).update({"id": "id + 1"})
     parts = divided(uri, 1, net=True)
     assert [part.part for part in parts] == [(0, 3), (1, 3), (2, 3)]
 
 
 def test_each_core_has_a_part(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "ROWS_PER_PART", 100)
+    monkeypatch.setattr(partitions, "ROWS_PER_PART", 100)
     table = pennon.write_dataset({"id": list(range(40))}, uri)
     table.update({"id": "id + 1"}, where="id < 10")
     options = FeedOptions(uri, read_change_feed=True)
     for cores, parts in {1: 1, 2: 2, 3: 3, 64: 3}.items():
         # 10 rows changed: enough for three tasks of 4.
-        assert len(changes.plan(table, options, ["id"], 1, 2, cores)) == parts
+        assert len(partitions.plan(table, options, ["id"], 1, 2, cores)) == parts
     frame = read_changes(spark, uri, starting_version=2)
     assert frame.rdd.getNumPartitions() == 2
     assert sorted_rows(frame.toArrow().to_batches()) == sorted_rows(pennon.dataset(uri).changes(1, images="both"))
     # A net feed counts the changes instead of all rows.
     net = FeedOptions(uri, net_changes=True, read_change_feed=True)
-    assert [part.part for part in changes.plan(pennon.dataset(uri), net, ["id"], 1, 2, 64)] == [
+    assert [part.part for part in partitions.plan(pennon.dataset(uri), net, ["id"], 1, 2, 64)] == [
         (number, 3) for number in range(3)
     ]
     # Several versions share the cores.
     pennon.dataset(uri).update({"id": "id + 1"}, where="id < 10")
-    shared = changes.plan(pennon.dataset(uri), options, ["id"], 1, 3, 4)
+    shared = partitions.plan(pennon.dataset(uri), options, ["id"], 1, 3, 4)
     assert [(part.end, part.part) for part in shared] == [(end, (number, 2)) for end in (2, 3) for number in (0, 1)]
 
 
@@ -176,3 +177,69 @@ def test_nested_values_and_times_keep_what_they_are(uri: str) -> None:
     table.update({"id": "id + 10"}, where="id = 3")
     divided(uri, 1, net=True)
     divided(uri, 1, net=True, columns=["time", "struct"])
+
+
+def test_changes_of_columns_share_tasks(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "ROWS_PER_TASK", 100)
+    table = pennon.write_dataset({"id": [0]}, uri)
+    for number in range(1, 7):
+        table.add_columns({f"more{number}": "id + 1"})
+        table.insert({"id": [number], **{f"more{at}": [0] for at in range(1, number + 1)}})
+    # Up to the last change of columns, and the append after it.
+    assert [(part.begin, part.end, part.shown_as) for part in divided(uri, 0)] == [(0, 11, 13), (11, 13, None)]
+    # A column that none of them changed.
+    assert [(part.begin, part.end, part.shown_as) for part in divided(uri, 0, columns=["id"])] == [(0, 13, None)]
+
+
+def test_columns_that_swapped_their_names(spark: SparkSession, uri: str) -> None:
+    table = pennon.write_dataset({"id": [1, 2], "a": ["a1", "a2"], "b": ["b1", "b2"]}, uri)
+    table.update({"a": "'A1'"}, where="id = 1")
+    for name, new in (("a", "tmp"), ("b", "a"), ("tmp", "b")):
+        table.alter_columns({"path": name, "name": new})
+    table.update({"a": "'B2'"}, where="id = 2")
+    table.delete("id = 1")
+    divided(uri, 0)
+    divided(uri, 0, columns=["b"])
+    divided(uri, 1, net=True)
+    table.insert({"id": [3], "a": ["b3"], "b": ["a3"]})
+    columns = ["id", "a", "b", "_change_type"]
+    shown = read_changes(spark, uri, starting_version=1).orderBy("_commit_version", "id", "_change_type")
+    assert [tuple(row) for row in shown.select(columns).collect()] == [
+        (1, "b1", "a1", "insert"),
+        (2, "b2", "a2", "insert"),
+        (1, "b1", "A1", "update_postimage"),
+        (1, "b1", "a1", "update_preimage"),
+        (2, "B2", "a2", "update_postimage"),
+        (2, "b2", "a2", "update_preimage"),
+        (1, "b1", "A1", "delete"),
+        (3, "b3", "a3", "insert"),
+    ]
+    # An overwrite gives the columns new ids: each is the one with its name.
+    pennon.write_dataset({"b": ["x"], "a": ["y"], "id": [9]}, uri, mode="overwrite")
+    for begin in range(pennon.dataset(uri).version):
+        divided(uri, begin)
+
+
+def test_an_overwrite_after_names_changed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It numbers the columns again, so that equal fields before and after it say nothing."""
+    monkeypatch.setattr(partitions, "ROWS_PER_TASK", 4)
+    table = pennon.write_dataset({"id": [1, 2], "a": ["x", "y"], "b": ["p", "q"]}, uri)
+    table.alter_columns({"path": "b", "name": "c"})
+    for number in range(9):
+        table.update({"c": f"'U{number}'"}, where="id = 1")
+    pennon.write_dataset({"id": [3], "a": ["z"], "c": ["r"]}, uri, mode="overwrite")
+    parts = divided(uri, 1)
+    assert parts[0].shown_as == 12
+    assert parts[-1].shown_as is None
+
+
+def test_an_overwrite_with_columns_in_another_order_that_was_taken_back(uri: str) -> None:
+    table = pennon.write_dataset({"id": [1, 2], "a": ["x", "y"], "b": ["p", "q"]}, uri)
+    table.insert({"id": [5], "a": ["x"], "b": ["old"]})
+    pennon.write_dataset({"id": [3], "b": ["z"], "a": ["r"]}, uri, mode="overwrite")
+    pennon.dataset(uri, version=2).restore()
+    table = pennon.dataset(uri)
+    for name, new in (("a", "tmp"), ("b", "a"), ("tmp", "b")):
+        table.alter_columns({"path": name, "name": new})
+    for begin in range(table.version):
+        divided(uri, begin)

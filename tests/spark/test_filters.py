@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, Not, StringStartsWith
-from pyspark_pennon import LanceTable, read, spark_api
+from pyspark_pennon import LanceTable, read, spark_api, write
 from pyspark_pennon.catalyst import conditions, needed_columns, plans
 from pyspark_pennon.catalyst.conditions import analysed
 from pyspark_pennon.catalyst.filters import Translator
@@ -200,6 +200,27 @@ def test_where_keeps_what_spark_keeps(spark: SparkSession, table: str) -> None:
     for predicate in ["not (f > 1.0D)", "g = 0.1F", "s > 'aa' or i is null", *ONLY_IN_SPARK[:5]]:
         (expected,) = verdicts(spark, table, [predicate])
         assert kept(read(spark, table, columns=["id"], where=predicate)) == expected, predicate
+
+
+@pytest.mark.usefixtures("pushdown")
+def test_days_that_the_gregorian_calendar_skipped(spark: SparkSession, uri: str) -> None:
+    """Spark's filters have another day for these."""
+    days = "date_add(date'1582-09-25', cast(id as int)) day"
+    frame = spark.sql(
+        f"SELECT id, {days}, cast(day as timestamp) at, cast(day as timestamp_ntz) local FROM range(40)"
+    )
+    write(frame, uri)
+    for condition, count in [
+        ("day < date'1582-10-08'", 13),
+        ("day IN (date'1582-10-08', date'1582-10-20')", 2),
+        ("at >= timestamp'1582-10-08 00:00:00'", 27),
+        ("local < timestamp_ntz'1582-10-08 00:00:00'", 13),
+        ("day <=> date'1582-10-15'", 1),
+        ("day > date'1582-10-15'", 19),
+    ]:
+        rows = spark.read.format("pennon").option("push_filters", True).load(uri)
+        assert rows.where(condition).count() == count, condition
+        assert read(spark, uri, where=condition).count() == count, condition
 
 
 def test_values_without_a_translation_leave_the_rest(spark: SparkSession, table: str) -> None:

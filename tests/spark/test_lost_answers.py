@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,9 @@ from pennon.jobs import JobPlan
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
-from pyspark_pennon import LanceTable, read, write
+from pyspark_pennon import LanceTable, read, row_changes, write
 from pyspark_pennon.streams.sink import StreamBatch, StreamWriter, WrittenOfBatch
+from pyspark_pennon.tasks import executor
 
 ROWS = 12
 
@@ -192,6 +194,49 @@ def test_a_batch_that_two_processes_commit_at_the_same_time(
     made = pennon.dataset(uri)
     assert made.version == 2
     assert made.read_transaction(2).transaction_properties == StreamBatch("query", 0).properties
+
+
+@pytest.mark.parametrize("verb", ["merge", "write"])
+@pytest.mark.parametrize("fault", ["the last is missing", "the first is missing", "the last is there twice"])
+def test_a_result_of_a_task_that_spark_loses(
+    spark: SparkSession, table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str, fault: str
+) -> None:
+    collect = executor.to_arrow
+
+    def losing(frame: Any) -> pa.Table:
+        found = collect(frame).sort_by("number")
+        count = found.num_rows
+        assert count > 1
+        kept = {"the last is missing": range(count - 1), "the first is missing": range(1, count)}
+        return found.take([*kept.get(fault, [*range(count), count - 1])])
+
+    monkeypatch.setattr(executor, "to_arrow", losing)
+    monkeypatch.setattr(row_changes, "LEAST_ROWS_PER_TASK", 4)
+    source = spark.range(0, ROWS, 1, 4).selectExpr("id", "id + 50 AS n")
+    merge = table.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdateAll()
+    change = {"merge": merge.execute, "write": lambda: write(source, uri, mode="append")}[verb]
+    with pytest.raises(pennon.InternalError, match=r"Spark gave results of tasks \[.*, expected one of each of \d"):
+        change()
+    assert rows(uri) == BEFORE
+    assert pennon.dataset(uri).version == 1
+
+
+def test_each_process_of_a_batch_opens_the_table_once(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pennon.write_dataset({"id": [1], "n": [0]}, uri)
+    open_table, opened = pennon.dataset, list[str]()
+
+    def counted(uri: str, *given: Any, **options: Any) -> Any:
+        opened.append(uri)
+        return open_table(uri, *given, **options)
+
+    monkeypatch.setattr(pennon, "dataset", counted)
+    writer, messages = a_batch(uri, 0, overwrite=False)
+    assert len(opened) == 1
+    sent = pickle.loads(pickle.dumps(writer))
+    assert (sent.plan, sent.table, len(opened)) == (writer.plan, None, 1)
+    writer.commit(messages, 0)
+    assert len(opened) == 1
+    assert open_table(uri).version == 2
 
 
 def test_a_table_of_a_stream_whose_creation_is_not_answered(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -400,6 +400,7 @@ def test_empty_table(spark: SparkSession, uri: str) -> None:
         ({"with_row_ids": "true"}, "did you mean 'with_row_id'"),
         ({"filter": "id > 3"}, "the option is called 'filter_sql'"),
         ({"versionAsOf": "1"}, "the option is called 'version'"),
+        ({"owner": "root"}, "Spark's catalog gives it to its tables, which cannot be of this source"),
         (
             {"verison": "1"},
             "bytes_per_task, storage.<key>; those of a stream: columns, readChangeFeed, starting",

@@ -346,6 +346,28 @@ def test_a_table_without_stable_row_ids(uri: str) -> None:
         Query(uri, **FEED)
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_appends_before_and_after_names_were_swapped(uri: str, stable: bool) -> None:
+    table = pennon.write_dataset({"id": [1], "a": ["a1"], "b": ["b1"]}, uri, enable_stable_row_ids=stable)
+    query = Query(uri)
+    assert len(query.read()) == 1
+    table.insert({"id": [2], "a": ["a2"], "b": ["b2"]})
+    for name, new in (("a", "tmp"), ("b", "a"), ("tmp", "b")):
+        table.alter_columns({"path": name, "name": new})
+        at = table.version
+        table.insert({"id": [at], **{column: [column] for column in table.schema.names if column != "id"}})
+    found = query.read()
+    assert [(row["id"], row["a"], row["b"]) for row in found] == [
+        (2, "a2", "b2"),
+        *((3, "tmp", "b"), (5, "tmp", "a"), (7, "b", "a")),
+    ]
+    # A query that starts now has the names of now.
+    later = Query(uri, startingVersion="1").read()
+    assert sorted((row["id"], row["b"], row["a"]) for row in later) == [
+        *((1, "a1", "b1"), (2, "a2", "b2"), (3, "tmp", "b"), (5, "tmp", "a"), (7, "b", "a")),
+    ]
+
+
 def merged_by_pylance(uri: str, rows: pa.Table) -> None:
     merge = lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     merge.execute(rows)

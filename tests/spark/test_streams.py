@@ -159,6 +159,46 @@ def test_complete_mode_and_a_task_that_fails_once(
     assert pennon.dataset(str(target)).version == 3
 
 
+def test_complete_mode_replaces_what_others_wrote(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
+) -> None:
+    """As in Delta: the table is the result of the query after each batch, whatever was in it before."""
+    target = tmp_path / "counts"
+
+    @F.udf("long")
+    def slow(number: int) -> int:
+        """Another writer appends and overwrites while the batch runs."""
+        if number == 20:
+            pennon.dataset(str(target)).insert({"id": [98], "n": [1]})
+        if number == 21:
+            pennon.write_dataset({"n": [1], "id": [99]}, str(target), mode="overwrite")
+        return number
+
+    def run() -> dict[int, int]:
+        counts = stream(spark, source.uri).withColumn("id", slow("id")).groupBy(F.lit(7).cast("long").alias("id"))
+        into(counts.agg(F.count("id").alias("n")), target, "complete")
+        return {row["id"]: row["n"] for row in lance.dataset(str(target)).to_table().to_pylist()}
+
+    assert run() == {7: 10}
+    made = pennon.dataset(str(target))
+    made.insert({"id": [96], "n": [1]})
+    pennon.write_dataset({"id": [97], "n": [1]}, str(target), mode="overwrite")
+    source.insert({"id": [20]})
+    source.insert({"id": [21]})
+    assert run() == {7: 12}
+    operations = [
+        made.read_transaction(version).operation for version in range(1, pennon.dataset(made.uri).version + 1)
+    ]
+    assert [type(operation).__name__ for operation in operations] == [
+        *("Overwrite", "Overwrite"),
+        *("Append", "Overwrite"),
+        *("Append", "Overwrite", "Overwrite"),
+    ]
+    # Without news from the source there is no batch, and the table stays as others leave it.
+    pennon.dataset(made.uri).insert({"id": [95], "n": [1]})
+    assert run() == {7: 12, 95: 1}
+
+
 def test_two_streams_into_one_table_next_to_a_compaction(
     spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path
 ) -> None:

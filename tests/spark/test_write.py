@@ -205,6 +205,10 @@ def test_arrays_go_into_tables_that_name_and_allow_otherwise(spark: SparkSession
             "use pyspark_pennon.write(df, uri, mode='overwrite', replace_where",
         ),
         ("id long", {"maxTasks": "1"}, "max_tasks"),
+        ("id long", {"overwriteSchema": "true"}, "an overwrite always replaces the schema"),
+        ("id long", {"partitionOverwriteMode": "dynamic"}, "tables have no partitions: replace rows with"),
+        ("id long", {"maxRecordsPerFile": "9"}, "the option is called 'max_rows_per_file'"),
+        ("id long", {"path": ""}, "tables of Spark's catalog (saveAsTable, CREATE TABLE) cannot be of this source"),
         ("id long", {"durability": "none"}, "expected 'full' or 'os'"),
     ],
 )

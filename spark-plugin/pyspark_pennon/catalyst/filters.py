@@ -7,6 +7,8 @@ translated only if both sides agree for every value the column can have, null an
 * nested columns, collated strings, decimals and timestamps that change on the way to Spark;
 * floating-point comparisons with NaN or zero (in Spark -0.0 = 0.0 and NaN = NaN); others get
   an explicit clause, since Spark sorts NaN above everything;
+* 15 October 1582, and times near it: Spark's filters have this day for the ten before it as well, which the first
+  Gregorian calendar skipped;
 * `in` lists that contain null, times, intervals and binaries.
 
 Spark 4.3 keeps pushed filters with the relation, which all uses of a frame share, also those in one query: after
@@ -63,8 +65,10 @@ class Translator:
         if filter_name == "Not":
             inner = self.translate(parts["child"])
             return None if inner is None else f"NOT ({inner})"
-        path = parts.get("attribute", ())
-        return self.predicate(filter_name, path[0], parts.get("value")) if len(path) == 1 else None
+        path, value = parts.get("attribute", ()), parts.get("value")
+        if any(map(_may_stand_for_skipped_days, value if isinstance(value, (list, tuple)) else (value,))):
+            return None
+        return self.predicate(filter_name, path[0], value) if len(path) == 1 else None
 
     def predicate(self, filter_name: str, column: str, value: Any = None) -> str | None:
         """As `translate`, of a filter given by the name of its class, its column and its value."""
@@ -112,6 +116,18 @@ def conjunction(predicates: list[str]) -> str | None:
     if len(predicates) < 2:
         return predicates[0] if predicates else None
     return " AND ".join(f"({predicate})" for predicate in predicates)
+
+
+def _may_stand_for_skipped_days(value: Any) -> bool:
+    """Whether a value may stand for one of the days that the first Gregorian calendar skipped."""
+    if not isinstance(value, datetime.date):
+        return False
+    # The time zone in which Spark skipped them is not known here.
+    margin = 1 if isinstance(value, datetime.datetime) else 0
+    return abs(value.toordinal() - _FIRST_GREGORIAN_DAY) <= margin
+
+
+_FIRST_GREGORIAN_DAY = datetime.date(1582, 10, 15).toordinal()
 
 
 def _compare(name: str, kind: pa.DataType, operator: str, value: Any) -> str | None:

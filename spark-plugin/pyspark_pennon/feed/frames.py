@@ -94,7 +94,7 @@ def read_changes(
     |  2|     UA|          delete|              3|
     +---+-------+----------------+---------------+
     """
-    from pyspark_pennon.feed import changes
+    from pyspark_pennon.feed import changes, partitions
 
     options = FeedOptions(
         uri=uri,
@@ -114,7 +114,7 @@ def read_changes(
     is_sensitive = is_case_sensitive(spark)
     schema = changes.feed_schema(table.checkout_version(end), options.columns, is_sensitive=is_sensitive)
     names = [name for name in schema.fieldNames() if name not in changes.DESCRIBING.fieldNames()]
-    parts = changes.plan(table.checkout_version(end), options, names, begin, end, parallelism(spark))
+    parts = partitions.plan(table.checkout_version(end), options, names, begin, end, parallelism(spark))
     release = installed_release()
 
     def rows(number: int) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark_pennon.feed.changes import CHANGES_COLUMNS
+from pyspark_pennon.feed.history import CHANGES_COLUMNS
 from pyspark_pennon.transactions import transactions
 
 

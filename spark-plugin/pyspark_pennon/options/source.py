@@ -36,6 +36,16 @@ _ELSEWHERE = {
     "filter": "the option is called 'filter_sql', since it is Pennon's SQL dialect and not Spark's",
     "where": "a data source cannot evaluate Spark's SQL: use where() on the frame, or read(where=...)",
     "replacewhere": "use pyspark_pennon.write(df, uri, mode='overwrite', replace_where=...)",
+    "overwriteschema": "an overwrite always replaces the schema, and an append takes 'mergeSchema': leave it out",
+    "partitionoverwritemode": (
+        "tables have no partitions: replace rows with pyspark_pennon.write(df, uri, mode='overwrite', "
+        "replace_where=...)"
+    ),
+    "maxrecordsperfile": "the option is called 'max_rows_per_file'",
+    "owner": (
+        "Spark's catalog gives it to its tables, which cannot be of this source: read by a path, or make a view, "
+        "CREATE TEMPORARY VIEW v USING pennon OPTIONS (path ..)"
+    ),
     "maxtasks": "use pyspark_pennon.write(df, uri, max_tasks=...), or coalesce() on the frame",
     "versionasof": "the option is called 'version'",
     "timestampasof": "the option is called 'timestamp'",

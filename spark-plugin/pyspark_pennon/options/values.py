@@ -90,7 +90,10 @@ class OptionValues:
         """The table's URI, which Spark passes as an option."""
         uri = self._options.get(PATH, "").strip()
         if not uri:
-            raise invalid("the table's URI is missing: give it to load(uri), save(uri) or start(uri)")
+            raise invalid(
+                "the table's URI is missing: give it to load(uri), save(uri) or start(uri); tables of Spark's "
+                "catalog (saveAsTable, CREATE TABLE) cannot be of this source"
+            )
         return uri
 
     def storage_options(self) -> Mapping[str, str]:

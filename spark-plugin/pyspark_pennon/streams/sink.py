@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
@@ -111,9 +111,16 @@ class WrittenOfBatch(Written):
 
 @dataclass(frozen=True)
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a query: made on the driver, pickled to the tasks, and made again to commit."""
+    """Writes the batches of a query: made on the driver, pickled to the tasks, and made again to commit.
+
+    Attributes
+    ----------
+    table
+        Its newest version when the writer was made; None in tasks.
+    """
 
     plan: WritePlan
+    table: Any = field(default=None, repr=False)
 
     @classmethod
     def of(cls, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
@@ -132,7 +139,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             # What the table has become is what the reader reads.
             parsed.table_parameters["data_storage_version"] = table.data_storage_version
             parsed.table_parameters["enable_stable_row_ids"] = table.has_stable_row_ids
-        return cls(WritePlan.of(parsed, data, overwrite=overwrite))
+        return cls(WritePlan.of(table, parsed, data, overwrite=overwrite), table)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamWriter, (self.plan,)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to files that no version refers to yet; runs in a task."""
@@ -164,7 +174,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         plan = sent.with_storage_options(self.plan.plan.storage_options)
         if not plan.has_changes(results):
             return
-        if batch.is_committed(tables.open_table(ReadOptions(plan.uri, plan.plan.storage_options))):
+        # The commit itself finds a version that another process makes of the batch from now on, by its uuid.
+        if batch.is_committed(self.table):
             _log.info("batch %d of query %s is in %s already", batch.number, batch.query, plan.uri)
             return
         version = plan.commit(results, batch.properties)["version"]

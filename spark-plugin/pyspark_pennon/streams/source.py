@@ -34,17 +34,14 @@ from pyspark.sql.types import StructType
 from pyspark_pennon.errors import invalid, missing, noted
 from pyspark_pennon.feed.changes import (
     DESCRIBING,
-    History,
     check_types,
-    contiguous_from,
     data_schema,
-    fragments_of,
-    inserted,
     open_newest,
     read_partition,
     start_version,
-    without_vacuumed,
 )
+from pyspark_pennon.feed.history import History, contiguous_from, fragments_of, without_vacuumed
+from pyspark_pennon.feed.partitions import inserted, ranges, spans
 from pyspark_pennon.feed.traced_columns import TracedColumns
 from pyspark_pennon.options.feed import LATEST, FeedOptions
 from pyspark_pennon.tasks.releases import installed_release
@@ -60,6 +57,8 @@ Offset = dict[str, Any]
 
 _SNAPSHOT = {"start": "snapshot"}
 _LATEST = {"start": LATEST}
+_CORES = os.cpu_count() or 1
+"""Processors of this machine: those of executors are not known."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -242,13 +241,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin >= end:
             return []
         self._check_kept(table, begin, end)
-        # The processors of the executors are not known here.
-        history = History(table.checkout_version(end), begin, end, os.cpu_count() or 1)
+        history = History(table.checkout_version(end), begin, end)
         found: list[InputPartition] = []
         columns = self._columns(table)
-        for first, until, shown_as in history.spans(begin, end, columns, table):
+        for first, until, shown_as in spans(history, begin, end, columns, table):
             if self._options.read_change_feed:
-                found.extend(history.ranges(first, until, columns, shown_as))
+                found.extend(ranges(history, first, until, columns, _CORES, shown_as))
             else:
                 found.extend(self._appends(table, history, first, until, columns, shown_as))
         return found
@@ -266,15 +264,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = begin
         if not table.has_stable_row_ids:
             # Without them there is no feed, only new fragments.
-            own = self._columns(table.checkout_version(end))
             for version in range(begin + 1, end + 1):
                 if self._rows(table, history, version):
+                    own = self._columns(history.at(version))
                     yield from inserted(version, history.new_fragments(version), own)
             return
         for version in range(begin + 1, end + 2):
             if version > end or not self._rows(table, history, version):
                 if first < version - 1:
-                    yield from history.ranges(first, version - 1, columns, shown_as)
+                    yield from ranges(history, first, version - 1, columns, _CORES, shown_as)
                 first = version
 
     def _columns(self, table: Any) -> tuple[str | None, ...]:

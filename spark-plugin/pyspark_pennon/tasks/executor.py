@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 
 from pyspark_pennon.errors import internal, raised_in_task
-from pyspark_pennon.spark_api import spark_context, to_arrow
+from pyspark_pennon.spark_api import has_changed, spark_context, to_arrow
 from pyspark_pennon.tasks.failed_jobs import failures_named
 from pyspark_pennon.tasks.orphans import current
 from pyspark_pennon.tasks.plans import numbered
@@ -134,7 +134,7 @@ def _partition_runner(
     return run
 
 
-_OUTCOMES = "number long, outcome binary"
+_OUTCOMES = "number long, stage long, outcome binary"
 
 _LOCAL = re.compile(r"local(\[[^,\]]*(,\s*(?P<failures>\d+)\s*)?\])?")
 """`local[threads,failures]`; without the second number nothing is tried again. Not `local-cluster[2,1,1024]`."""
@@ -145,12 +145,13 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
     # Collected once: a second action would run everything again.
     with failures_named():
         found = to_arrow(frame)
-    outcomes = dict(zip(found.column("number").to_pylist(), found.column("outcome").to_pylist(), strict=True))
+    found = found.sort_by("number")
+    numbers = found.column("number").to_pylist()
     # Spark makes fewer partitions than it was asked for if there is nothing in them, and numbers them in a row.
-    expected = found.num_rows if count is None else count
-    if set(outcomes) != set(range(expected)):
-        raise internal(f"Spark gave results of tasks {sorted(outcomes)}, expected one of each of {expected}")
-    pairs = [pickle.loads(outcomes[number]) for number in sorted(outcomes)]
+    expected = _tasks_of_stage(frame.sparkSession, found) if count is None else count
+    if numbers != list(range(expected)):
+        raise internal(f"Spark gave results of tasks {numbers}, expected one of each of {expected}")
+    pairs = [pickle.loads(outcome) for outcome in found.column("outcome").to_pylist()]
     results = [value for is_result, value in pairs if is_result]
     written = current()
     if written is not None:
@@ -161,11 +162,33 @@ def _results(frame: DataFrame, count: int | None) -> list[Any]:
     return results
 
 
+def _tasks_of_stage(spark: SparkSession, found: pa.Table) -> int:
+    """The number of tasks of the stage that outcomes are from; that of the outcomes where Spark does not say."""
+    context, outcomes = spark_context(spark), int(found.num_rows)
+    if context is None or outcomes == 0:
+        return outcomes
+    try:
+        stage = context.statusTracker().getStageInfo(found.column("stage")[0].as_py())
+    except Exception as error:
+        if has_changed(error, "a result that Spark loses is not noticed if it is the last one"):
+            return outcomes
+        raise
+    # A later attempt has only the tasks that the first one left.
+    return outcomes if stage is None or stage.currentAttemptId else int(stage.numTasks)
+
+
 def _row(number: int, outcome: bytes) -> pa.RecordBatch:
     import pyarrow as pa
+    from pyspark import TaskContext
 
-    columns = [pa.array([number], pa.int64()), pa.array([outcome], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, names=["number", "outcome"])
+    context = TaskContext.get()
+    assert context is not None
+    columns = [
+        pa.array([number], pa.int64()),
+        pa.array([context.stageId()], pa.int64()),
+        pa.array([outcome], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["number", "stage", "outcome"])
 
 
 def typed_error(error: Exception) -> Exception:

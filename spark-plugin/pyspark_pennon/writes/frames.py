@@ -172,20 +172,20 @@ def _written(
     frame = df if len(data) == len(df.schema) else df.select(*(quoted(name) for name in data.names))
     if max_tasks is not None:
         frame = frame.coalesce(max_tasks)
+    table = tables.find_table(uri, options.storage_options)
     if replace_where is not None:
         from pyspark_pennon.writes.replace import replace_rows
 
-        table = tables.find_table(uri, options.storage_options)
         if table is not None:
             return replace_rows(frame, data, options, replace_where)
         frame = only_where(frame, replace_where)
     overwrite = mode == "overwrite"
     new_schema = None if schema is None else _checked_schema(schema, data, options)
-    sizes_of_vectors = {} if new_schema is not None else _vector_sizes(frame, data, options, overwrite)
+    sizes_of_vectors = {} if new_schema is not None else _vector_sizes(frame, data, None if overwrite else table)
 
     def planned() -> WritePlan:
         return WritePlan.of(
-            options, data, overwrite=overwrite, vector_sizes=sizes_of_vectors, new_schema=new_schema
+            table, options, data, overwrite=overwrite, vector_sizes=sizes_of_vectors, new_schema=new_schema
         )
 
     try:
@@ -227,11 +227,10 @@ def _checked_schema(schema: pa.Schema, data: StructType, options: WriteOptions) 
     return schema
 
 
-def _vector_sizes(frame: DataFrame, data: StructType, options: WriteOptions, overwrite: bool) -> dict[str, int]:
-    """Sizes of vectors of Spark ML that nothing tells: those of the first row."""
+def _vector_sizes(frame: DataFrame, data: StructType, table: Any | None) -> dict[str, int]:
+    """Sizes of vectors of Spark ML that neither their columns nor the table tell: those of the first row."""
     if not any(is_ml_vector(column.dataType) for column in data.fields):
         return {}
-    table = None if overwrite else tables.find_table(options.uri, options.storage_options)
     names = [name for name in data.names if table is None or name not in table.schema.names]
     sizes = {}
     for name in unsized_vectors(data, names):

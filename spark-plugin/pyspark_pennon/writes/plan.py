@@ -76,6 +76,7 @@ class WritePlan:
     @classmethod
     def of(
         cls,
+        table: Any | None,
         options: WriteOptions,
         data: StructType,
         *,
@@ -83,7 +84,7 @@ class WritePlan:
         vector_sizes: Mapping[str, int] | None = None,
         new_schema: pa.Schema | None = None,
     ) -> WritePlan:
-        """Check a frame against the table, before any task runs.
+        """Check a frame against the table at its newest version, None if there is none, before any task runs.
 
         Raises
         ------
@@ -92,7 +93,6 @@ class WritePlan:
         """
         from pennon import jobs
 
-        table = tables.find_table(options.uri, options.storage_options)
         if table is not None and options.create:
             raise exists(f"Dataset already exists: {options.uri}", options.uri)
         version = 0 if table is None else int(table.version)

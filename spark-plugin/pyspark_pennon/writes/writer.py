@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import TaskContext
 
+from pyspark_pennon import tables
 from pyspark_pennon.errors import internal, noted
 from pyspark_pennon.spark_api import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_pennon.tasks.orphans import sentence
@@ -48,7 +49,8 @@ class Writer(DataSourceArrowWriter):
     def of(cls, options: WriteOptions, schema: StructType, *, overwrite: bool) -> Writer:
         """Check the frame against the table, before any task runs."""
         data = stored_columns(schema, drop_system_columns=options.drop_system_columns)
-        return cls(WritePlan.of(options, data, overwrite=overwrite))
+        table = tables.find_table(options.uri, options.storage_options)
+        return cls(WritePlan.of(table, options, data, overwrite=overwrite))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition to new files; runs in a task."""
@@ -74,8 +76,6 @@ class Writer(DataSourceArrowWriter):
             sentence(self.plan.uri, files_of(results_of(written)))
 
     def _is_committed(self) -> bool:
-        from pyspark_pennon import tables
-
         table = tables.find_table(self.plan.uri, self.plan.plan.storage_options)
         return table is not None and bool(table.commit_status(self.plan.plan.job().uuid).committed)
 
