@@ -224,11 +224,12 @@ nightly-flips: $(VENV)/.wheel $(VENV)/.test
 	$(AGAIN)
 	LANCE_LOG=error PYTHONPATH=tests $(PY) -m soak.flips --tables=10000 --reference=1000 --seed=$(SEED)
 
+# Some long tests take more than the time after which the process of a call that never returns is ended.
 .PHONY: nightly-python
 nightly-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(AGAIN)
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --numprocesses=$(PROCESSES) --dist=worksteal --hypothesis-seed=$(SEED) \
-		tests/python tests/parity $(ARGS) || $(FAILED)
+		-o faulthandler_timeout=3600 tests/python tests/parity $(ARGS) || $(FAILED)
 	$(PYTEST) pennon $(ARGS)
 
 .PHONY: nightly-spark
