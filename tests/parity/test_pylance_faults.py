@@ -97,7 +97,7 @@ def test_blocks_stand_alone(heading: str) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)])
     }
-    assert imported <= {"lance", "pyarrow", "random", "contextlib", "datetime", "pathlib", "threading"}
+    assert imported <= {"lance", "pyarrow", "random", "contextlib", "datetime", "pathlib", "threading", "time"}
     assert isinstance(body[-1], ast.Assert)
     assert max(map(len, FAULTS[heading].splitlines())) <= 116
 

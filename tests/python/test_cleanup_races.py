@@ -211,6 +211,7 @@ def test_a_version_whose_name_a_cleanup_made_free_again(uri: str, protect: str) 
             for row in range(3):
                 pennon.dataset(uri).insert(pa.table({"id": [row]}))
             assert clean(uri, error_if_tagged_old_versions=False).old_versions == 5 - len(kept)
+            time.sleep(0.05)  # The times of files have ticks of up to 10 ms.
         yield
 
     change = pennon.LanceOperation.Append(fragment.write_fragments(pa.table({"id": [500]}), uri))

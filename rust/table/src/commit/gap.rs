@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pennon_core::Result;
-use pennon_core::manifest::{Fragment, Fragments, Manifest, paths};
+use pennon_core::manifest::{Fragment, Fragments, Manifest, naming, paths};
 
 use crate::runtime::Stopwatch;
 use crate::versions::snapshot::Snapshot;
-use crate::versions::{Located, load, locate, manifest_path};
+use crate::versions::{Located, VERSIONS, load, locate, manifest_path};
 
 /// Rounds from the last look to the put in which others cannot commit two versions and clean up.
 const BRIEF_ATTEMPT: u32 = 8;
@@ -25,8 +25,8 @@ pub(super) struct LastLook {
 /// Whether a version is one of these. It was published on top of `current` a moment ago, by a put that took so long, and
 /// nothing else of it is written yet.
 ///
-/// It is one if the next newer version was there first, and refers to none of the files that this one added. A look that
-/// failed says nothing. With an external manifest store nothing is known of times.
+/// It is one if the next newer version was there before the file of this one was written, and refers to none of the files
+/// that this one added. A look that failed says nothing. With an external manifest store nothing is known of times.
 pub(super) async fn is_in_a_gap(
     current: &Snapshot,
     made: &Manifest,
@@ -53,17 +53,22 @@ async fn has_newer(current: &Snapshot, at: Located) -> bool {
         || store.exists(&current.source().path).await.is_ok_and(|is_there| !is_there)
 }
 
-/// Whether the next newer version was there first, and is not one on top of this version.
+/// Whether the next newer version was there before the file of this one was written, and is not one on top of it.
 async fn came_later(current: &Snapshot, made: &Manifest, at: Located) -> Result<bool> {
     let store = &current.store;
-    let newer = locate::list(store).await?.into_iter().find(|newer| newer.version > at.version);
-    let Some(newer) = newer else { return Ok(false) };
-    let changed = async |at: Located| {
-        let info = store.info(&manifest_path(at.version, at.scheme)).await?;
-        Result::Ok(info.map(|info| info.changed))
-    };
-    let (Some(first), Some(second)) = (changed(newer).await?, changed(at).await?) else { return Ok(false) };
-    if first >= second {
+    let (mut newer, mut written): (Option<Located>, _) = (None, None);
+    for file in store.list_below(VERSIONS).await? {
+        let name = file.path.rsplit_once('/').map_or("", |(_, name)| name);
+        let Some((version, scheme)) = naming::parse(name) else { continue };
+        if version == at.version {
+            written = Some(file.modified);
+        } else if version > at.version && newer.is_none_or(|newer| version < newer.version) {
+            newer = Some(Located { version, scheme });
+        }
+    }
+    let (Some(newer), Some(written)) = (newer, written) else { return Ok(false) };
+    let info = store.info(&manifest_path(newer.version, newer.scheme)).await?;
+    if info.is_none_or(|info| info.changed >= written) {
         return Ok(false);
     }
     let newer = load::load(store, current.session(), newer).await?;
