@@ -113,7 +113,7 @@ def spans(
 
     Gives begin and end of each span, and the version of `shown` where the columns are others and are shown as its.
     """
-    wanted, fragments, replacements = _fields(shown, columns), _fragment_ids(shown), history.replacements()
+    wanted, replacements = _fields(shown, columns), history.replacements()
 
     def shown_as(last: int) -> int | None:
         return None if last == int(shown.version) or has_its_fields(last) else int(shown.version)
@@ -123,7 +123,7 @@ def spans(
         if any(version > last for version in replacements):
             return False
         table = history.at(last)
-        return _fields(table, columns) == wanted and not fragments.isdisjoint(_fragment_ids(table))
+        return _fields(table, columns) == wanted and not _fragment_ids(shown).isdisjoint(_fragment_ids(table))
 
     changes = sorted({*history.column_changes(), *replacements})
     ends = [version - 1 for version in changes if version > begin + 1]
