@@ -38,6 +38,18 @@ def clean(uri: str, **options: object) -> pennon.CleanupStats:
     return pennon.dataset(uri).cleanup_old_versions(timedelta(0), **options)  # type: ignore[arg-type]
 
 
+def cleaning(uri: str, removed: list[int]) -> Callable[[int], contextlib.AbstractContextManager[None]]:
+    """A lock of commits: a cleanup runs while it is held for the first time, and removes so many versions."""
+
+    @contextlib.contextmanager
+    def lock(_: int) -> Iterator[None]:
+        if not removed:
+            removed.append(clean(uri).old_versions)
+        yield
+
+    return lock
+
+
 def restore(table: pennon.LanceDataset) -> None:
     table.restore()
 
@@ -76,18 +88,11 @@ def test_a_version_that_is_removed_before_its_successor_is_published(
     uri: str, make: Callable[[pennon.LanceDataset], None]
 ) -> None:
     """The cleanup has ended when the version is published."""
-    removed = []
-
-    @contextlib.contextmanager
-    def lock(_: int) -> Iterator[None]:
-        if not removed:
-            removed.append(clean(uri).old_versions)
-        yield
-
+    removed: list[int] = []
     folder = Path(uri.replace("table", "clone"))
     folder.mkdir()
     (folder / "mine.txt").touch()
-    table = pennon.dataset(uri, version=1, commit_lock=lock)
+    table = pennon.dataset(uri, version=1, commit_lock=cleaning(uri, removed))
     with pytest.raises(pennon.NotFoundError, match="version main:1 does not exist"):
         make(table)
     assert removed == [2]
@@ -96,7 +101,7 @@ def test_a_version_that_is_removed_before_its_successor_is_published(
     assert newest.verify(data=True).ok
     assert newest.branches.list() == {}
     # What is in the folder besides stays.
-    assert [path.name for path in Path(uri.replace("table", "clone")).rglob("*")] == ["mine.txt"]
+    assert [path.name for path in folder.rglob("*")] == ["mine.txt"]
     assert list(Path(uri, "_refs").glob("clones/*")) == []
     assert list(Path(uri, "_versions").glob("d*.manifest")) == []
 
@@ -106,14 +111,8 @@ def test_a_version_that_is_claimed_before_its_successor_is_published(
     uri: str, make: Callable[[pennon.LanceDataset], None]
 ) -> None:
     """By the name of a branch, or by a file that lasts as long as a restore, which a cleanup sees."""
-    removed = []
-
-    @contextlib.contextmanager
-    def lock(_: int) -> Iterator[None]:
-        removed.append(clean(uri).old_versions)
-        yield
-
-    make(pennon.dataset(uri, version=1, commit_lock=lock))
+    removed: list[int] = []
+    make(pennon.dataset(uri, version=1, commit_lock=cleaning(uri, removed)))
     assert removed == [1]
     assert rows(made(uri, make)) == ROWS
     assert pennon.dataset(uri).verify(data=True).ok
@@ -223,26 +222,6 @@ def test_a_version_whose_name_a_cleanup_made_free_again(uri: str, protect: str) 
     assert {"id": 500} not in rows(table)
     pennon.LanceDataset.commit(uri, change, read_version=6)
     assert {"id": 500} in rows(pennon.dataset(uri))
-
-
-def test_a_lost_race_after_which_the_versions_of_others_are_removed(uri: str) -> None:
-    """The outcome is known: the version that was put was another writer's."""
-    waited = []
-
-    @contextlib.contextmanager
-    def lock(version: int) -> Iterator[None]:
-        if not waited:
-            pennon.dataset(uri).insert(pa.table({"id": [1]}))
-        elif len(waited) == 1:
-            pennon.dataset(uri).insert(pa.table({"id": [2]}))
-            clean(uri)
-        waited.append(version)
-        yield
-
-    change = pennon.LanceOperation.Append(fragment.write_fragments(pa.table({"id": [500]}), uri))
-    with contextlib.suppress(pennon.CommitConflictError):
-        pennon.LanceDataset.commit(uri, change, read_version=3, commit_lock=lock)
-    assert len(waited) > 1
 
 
 def test_an_overwrite_that_is_committed_again_after_a_cleanup(uri: str) -> None:

@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_no_file(flat: pennon.LanceDataset, tmp_path: Path) -
 def test_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several times the rows take no more memory, within what allocators keep.
 
-    The smaller file is twice what a scan reads ahead: a unit of 16 MiB for each of two cores, and one more.
+    The smaller file is double what a scan reads ahead: a unit of 16 MiB for each of two cores, and one more.
     How threads take turns moves a peak by up to 50 MB, so the least of three runs counts.
     """
     monkeypatch.setenv("PENNON_CPU_COUNT", "2")

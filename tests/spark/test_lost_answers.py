@@ -197,7 +197,7 @@ def test_a_batch_that_two_processes_commit_at_the_same_time(
 
 
 @pytest.mark.parametrize("verb", ["merge", "write"])
-@pytest.mark.parametrize("fault", ["the last is missing", "the first is missing", "the last is there twice"])
+@pytest.mark.parametrize("fault", ["the last is missing", "the first is missing", "the last is there two times"])
 def test_a_result_of_a_task_that_spark_loses(
     spark: SparkSession, table: LanceTable, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str, fault: str
 ) -> None:

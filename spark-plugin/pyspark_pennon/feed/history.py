@@ -17,7 +17,7 @@ _KEEPS_ROWS = ("Rewrite", "CreateIndex", "ReserveFragments", "UpdateConfig", "Up
 # Operations that may leave none of the rows, and number columns again.
 _REPLACES_ROWS = ("Overwrite", "Restore", None)
 # Operations after which the columns may be others.
-CHANGES_COLUMNS = ("Merge", "Project", "Overwrite", "Restore", None)
+CHANGES_COLUMNS = ("Merge", "Project", *_REPLACES_ROWS)
 
 
 class History:

@@ -413,7 +413,7 @@ impl BTreeIndex {
     }
 }
 
-/// Whether an array holds more than twice the memory that its values take.
+/// Whether an array holds more than double the memory that its values take.
 fn has_room(values: &ArrayRef) -> bool {
     let data = values.to_data();
     data.get_slice_memory_size().is_ok_and(|used| data.get_buffer_memory_size() > 2 * used)

@@ -213,8 +213,8 @@ impl CleanupPlan {
         self.last_kept = Some(Arc::clone(manifest));
     }
 
-    /// Adds tags, versions that branches were made from, and those that are being restored. Gives the versions that these keep
-    /// and that were to go: they are added once more with [`Self::version`].
+    /// Adds tags, versions that branches were made from, and those that are being restored. Gives the versions that these
+    /// keep and that were to go: they are added once more with [`Self::version`].
     pub(crate) fn add_names(
         &mut self,
         tags: BTreeMap<Version, Vec<String>>,

@@ -196,8 +196,8 @@ async fn is_branch(main: &Store, name: &str) -> Result<bool> {
     main.exists(&branches::path(name)).await
 }
 
-/// The error of a version of which a branch or clone was made, as [`locate::removed_meanwhile`], or whose own branch was deleted
-/// meanwhile, and maybe made again: `before` is what [`owner`] gave before.
+/// The error of a version of which a branch or clone was made, as [`locate::removed_meanwhile`], or whose own branch was
+/// deleted meanwhile, and maybe made again: `before` is what [`owner`] gave before.
 pub(crate) async fn lost_source(source: &Snapshot, before: &Owner) -> Option<Error> {
     let (removed, now) = futures::join!(locate::removed_meanwhile(source), owner(source));
     let is_lost = now.is_ok_and(|now| now != *before);
