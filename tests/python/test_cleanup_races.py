@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from pathlib import Path
 
@@ -188,6 +189,44 @@ def test_a_tag_that_comes_while_a_cleanup_reads_versions(uri: str) -> None:
         pennon.dataset(uri, version=2)
     assert clean(uri, error_if_tagged_old_versions=False).old_versions == 0
     assert pennon.dataset(uri).verify(data=True).ok
+
+
+def test_a_tag_for_a_version_that_is_about_to_be_removed(uri: str) -> None:
+    """The cleanup has looked for tags, and the manifest is still there: who makes one waits."""
+    tags = pennon.dataset(uri).tags
+    tags.create("moves", 3)
+    made: list[Future[None]] = []
+
+    def observe(_: pennon.Progress) -> None:
+        left = [version["version"] for version in pennon.dataset(uri).versions()]
+        if len(left) == 2 and not made:
+            made.extend(threads.submit(change, *named, left[0]) for change, *named in changes)
+            wait(made, timeout=0.5)
+
+    changes = [(tags.create, "gold"), (tags.update, "moves")]
+    with ThreadPoolExecutor(2) as threads:
+        assert clean(uri, progress=observe, delete_concurrency=1).old_versions == 2
+        assert len(made) == 2
+        for making in made:
+            with pytest.raises(pennon.NotFoundError, match=r"version main:[12] does not exist"):
+                making.result()
+    assert {name: tag["version"] for name, tag in tags.list().items()} == {"moves": 3}
+    assert list(Path(uri, "_refs").glob("removals/*")) == []
+
+
+def test_tags_wait_for_a_cleanup_that_was_cut_short_for_a_minute(uri: str) -> None:
+    left = Path(uri, "_refs", "removals", "5f0c3a52-6a0b-4a51-8e3c-0f6b7b1f2a11")
+    left.parent.mkdir(parents=True)
+    left.write_text("[1]")
+    os.utime(left, (time.time() - 59,) * 2)
+    tags = pennon.dataset(uri).tags
+    tags.create("silver", 2)
+    assert left.exists()
+    begun = time.monotonic()
+    tags.create("gold", 1)
+    assert time.monotonic() - begun > 0.5
+    assert not left.exists()
+    assert sorted(tags.list()) == ["gold", "silver"]
 
 
 @pytest.mark.parametrize("protect", ["nothing", "tag", "branch"])

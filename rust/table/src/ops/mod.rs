@@ -78,7 +78,7 @@ pub(crate) async fn publish(
             let outcome = crate::commit::commit(base, change, options).await;
             // A version that may still appear needs its files.
             if !matches!(outcome, CommitOutcome::Unknown(_)) {
-                refs::end_restore(&store, &begun).await;
+                refs::end_intent(&store, &begun).await;
             }
             outcome
         }

@@ -5,7 +5,7 @@
 
 mod branches;
 mod clones;
-mod restores;
+mod intents;
 mod tags;
 
 use std::str::FromStr;
@@ -25,7 +25,8 @@ pub(crate) use self::branches::{
     Owner, before_branch, branch_store, explain_missing, forget_branches, owner, refuse_links,
 };
 pub(crate) use self::clones::{KnownClone, known_clones, remember_clone};
-pub(crate) use self::restores::{begin_restore, end_restore, restores};
+use self::intents::removals_ended;
+pub(crate) use self::intents::{begin_removal, begin_restore, end_intent, restores};
 pub use self::tags::{Tag, Tags};
 use crate::commit::probe;
 use crate::runtime::gather;

@@ -182,6 +182,10 @@ impl Tags {
     /// have removed it.
     async fn version_error(&self, store: &Store, tag: &TagFile) -> Option<Error> {
         let (branch, version) = (tag.branch.as_deref(), Version(tag.version));
+        // A cleanup that began later sees the tag.
+        if let Err(error) = super::removals_ended(store, version).await {
+            return Some(error);
+        }
         let is_named = async {
             match branch {
                 Some(branch) => super::is_branch(&*self.store()?, branch).await,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | list files, then read all versions, tags, branches, known clones | `crate::inventory` |
 //! | decide for every file | `crate::inventory`, from values |
+//! | say which versions go | who makes a tag later waits for the end of it |
 //! | read tags, branches and restores once more | reading all versions took long, and these keep some |
 //! | delete the manifests of old versions, sync their directory | no version may be left without its files |
 //! | forget the old versions in the manifest store, if there is one | after their manifests |
@@ -25,7 +26,7 @@ pub(super) use auto::check as check_setting;
 use futures::FutureExt;
 use pennon_core::lengths::to_u64;
 use pennon_core::manifest::Timestamp;
-use pennon_core::manifest::paths::TableFile;
+use pennon_core::manifest::paths::{self, TableFile};
 use pennon_core::{Error, Result, Version};
 use tracing::{instrument, warn};
 
@@ -197,37 +198,7 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     let planned = found.files.iter().filter(|file| found.plan.reason(file).0.removes()).count();
     runtime::advance(|counts| counts.of_tasks = Some(to_u64(planned))).await?;
     if found.plan.old_versions().next().is_some() {
-        // A hint from before the gap would stop at it.
-        let hint = locate::write_hint(store, found.newest);
-        let (named, ()) = futures::join!(found.add_new_names(snapshot), hint);
-        named?;
-        let manifests: Vec<ListedFile> =
-            found.files.iter().filter(|file| is_old_version(&found, file)).cloned().collect();
-        for (number, manifests) in manifests.chunks(pace.manifests_between_looks).enumerate() {
-            if number > 0 {
-                found.add_new_names(snapshot).await?;
-            }
-            let old = manifests.iter().filter(|file| is_old_version(&found, file));
-            let old: Vec<Disposition> = old.map(|file| found.plan.disposition(file.clone())).collect();
-            let (removed, failed) = remove::remove(store, old.iter().collect(), &mut pace).await?;
-            removed.into_iter().for_each(|disposition| stats.count(disposition));
-            if let Some(error) = failed.into_iter().next() {
-                return Err(error);
-            }
-        }
-        // After the manifests: a reader that finds a manifest without an entry adds the entry.
-        if let Some(external) = store.external() {
-            let versions: Vec<Version> = found.plan.old_versions().collect();
-            let removals = versions.iter().map(|version| external.store.remove(&external.table, *version));
-            runtime::gather(removals.map(FutureExt::boxed).collect()).await?;
-        }
-        // Otherwise a power cut could bring a manifest back, but not its files.
-        let own = &snapshot.source().path;
-        match store.sync(own, Durability::Full).await {
-            // Another cleanup removed this version; that has to last as well.
-            Err(error) if error.is_not_found() => store.sync_removal(own, Durability::Full).await?,
-            synced => synced?,
-        }
+        remove_versions(snapshot, &mut found, &mut pace, &mut stats).await?;
         if found.add_later(snapshot).await? {
             warn!(path = store.root(), "a version is being restored: files stay until a later cleanup");
             return Ok(stats);
@@ -247,6 +218,60 @@ async fn run(snapshot: &Arc<Snapshot>, options: &CleanupOptions) -> Result<Clean
     removed.into_iter().for_each(|disposition| stats.count(disposition));
     stats.failed_deletes = to_u64(failed.len());
     Ok(stats)
+}
+
+/// Removes old versions for good, unless they were given names since the inventory was made. Their files stay.
+async fn remove_versions(
+    snapshot: &Arc<Snapshot>,
+    found: &mut Inventory,
+    pace: &mut Pace,
+    stats: &mut CleanupStats,
+) -> Result<()> {
+    let store = &snapshot.store;
+    let manifests: Vec<ListedFile> =
+        found.files.iter().filter(|file| is_old_version(found, file)).cloned().collect();
+    for manifests in manifests.chunks(pace.manifests_between_looks) {
+        let old = manifests.iter().filter_map(|file| match paths::recognise(&file.path) {
+            Some(TableFile::Manifest(version)) => Some(version),
+            _ => None,
+        });
+        let begun = refs::begin_removal(store, old).await?;
+        let removed = remove_manifests(snapshot, found, manifests, pace, stats).await;
+        refs::end_intent(store, &begun).await;
+        removed?;
+    }
+    // After the manifests: a reader that finds a manifest without an entry adds the entry.
+    if let Some(external) = store.external() {
+        let versions: Vec<Version> = found.plan.old_versions().collect();
+        let removals = versions.iter().map(|version| external.store.remove(&external.table, *version));
+        runtime::gather(removals.map(FutureExt::boxed).collect()).await?;
+    }
+    // Otherwise a power cut could bring a manifest back, but not its files.
+    let own = &snapshot.source().path;
+    match store.sync(own, Durability::Full).await {
+        // Another cleanup removed this version; that has to last as well.
+        Err(error) if error.is_not_found() => store.sync_removal(own, Durability::Full).await,
+        synced => synced,
+    }
+}
+
+/// Removes manifests of old versions, unless these were given names meanwhile.
+async fn remove_manifests(
+    snapshot: &Arc<Snapshot>,
+    found: &mut Inventory,
+    manifests: &[ListedFile],
+    pace: &mut Pace,
+    stats: &mut CleanupStats,
+) -> Result<()> {
+    // A hint from before the gap would stop at it.
+    let hint = locate::write_hint(&snapshot.store, found.newest);
+    let (named, ()) = futures::join!(found.add_new_names(snapshot), hint);
+    named?;
+    let old = manifests.iter().filter(|file| is_old_version(found, file));
+    let old: Vec<Disposition> = old.map(|file| found.plan.disposition(file.clone())).collect();
+    let (removed, failed) = remove::remove(&snapshot.store, old.iter().collect(), pace).await?;
+    removed.into_iter().for_each(|disposition| stats.count(disposition));
+    failed.into_iter().next().map_or(Ok(()), Err)
 }
 
 fn is_old_version(found: &Inventory, file: &ListedFile) -> bool {

@@ -10,7 +10,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use pennon_table::Store;
 
@@ -74,6 +74,17 @@ impl CutStore {
     /// Whether it was cut off; it is not any more.
     pub(super) fn mend(&self) -> bool {
         self.cut.left.swap(usize::MAX, Ordering::SeqCst) == 0
+    }
+
+    /// Ends what a dead process said that it removes, as a minute does.
+    pub(super) async fn end_removals(&self) {
+        let files: Vec<_> = self.inner.list(None).collect().await;
+        let removals =
+            files.into_iter().flatten().filter(|file| file.location.as_ref().contains("/_refs/removals/"));
+        for file in removals {
+            // A file in memory is always removed.
+            drop(self.inner.delete(&file.location).await);
+        }
     }
 }
 

@@ -149,6 +149,9 @@ impl World {
         }
         let result = work.await;
         self.was_cut = store.mend();
+        if self.was_cut {
+            store.end_removals().await;
+        }
         (result, self.was_cut)
     }
 }
