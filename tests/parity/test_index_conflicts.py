@@ -120,6 +120,31 @@ def test_parts_of_nothing_but_older_values_are_not_merged(uri: str, stable: bool
         pennon.dataset(uri).merge_existing_index_segments(parts)
 
 
+@pytest.mark.parametrize("merged", [False, True], ids=["parts", "merged"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_without_rows_that_were_restored(uri: str, stable: bool, kind: str, merged: bool) -> None:
+    """Parts are built after a deletion, and the version before it is restored."""
+    table = numbers(uri, stable, kind)
+    table.delete("id in (5, 25)")
+    table.delete("id = 45")
+    parts = [table.create_index_uncommitted("v", kind, name="v", fragment_ids=ids) for ids in ([0], [1, 2])]
+    pennon.dataset(uri, version=1).restore()
+    table = pennon.dataset(uri)
+    # As many rows as before are deleted, but others; of the last fragment the same one.
+    table.delete("id in (26, 45)")
+    if merged:
+        parts = [table.merge_existing_index_segments(parts)]
+        assert parts[0].fragment_ids == {2}
+    table.commit_existing_index_segments("v_idx", "v", parts)
+    covered = [segment.fragment_ids for segment in table.describe_indices()[0].segments]
+    assert covered == ([{2}] if merged else [set(), {2}])
+    compare(uri, kind)
+    assert table.count_rows(has(25, kind)) == 1
+    table.optimize.optimize_indices()
+    assert table.stats.index_stats("v_idx")["num_unindexed_rows"] == 0
+    compare(uri, kind)
+
+
 def test_the_version_of_parts_is_gone(uri: str) -> None:
     """Which values changed since then is not known."""
     table = numbers(uri, True)

@@ -6,6 +6,7 @@ import dataclasses
 import random
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,21 @@ def test_a_uuid_is_of_one_index(uri: str) -> None:
     with pytest.raises(pennon.AlreadyExistsError, match=f"there are files in .*_indices/{uuid}"):
         calls[0]()
     assert table.list_indices() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_uuid_that_is_given_again(uri: str, kind: str) -> None:
+    """The session still has the index that had it before."""
+    uuid = "12345678-1234-1234-1234-123456789abc"
+    table = pennon.write_dataset({"i": range(10)}, uri)
+    table.create_scalar_index("i", kind, index_uuid=uuid)
+    assert table.to_table(filter="i = 3").num_rows == 1
+    table.drop_index("i_idx")
+    table.update({"i": "i + 100"})
+    table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    table.create_scalar_index("i", kind, index_uuid=uuid)
+    for number, rows in ((3, 0), (103, 1)):
+        assert table.to_table(filter=f"i = {number}").num_rows == table.count_rows(f"i = {number}") == rows
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -349,3 +365,22 @@ def test_one_segment_after_deferred_moves(uri: str) -> None:
     compare(uri, [*PREDICATES["int8"], "c is null"])
     lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=2)
     compare(uri, [*PREDICATES["int8"], "c is null"])
+
+
+@pytest.mark.parametrize("fragment", [0, 2])
+@pytest.mark.parametrize("kind", EVERY)
+def test_one_segment_after_values_were_replaced(uri: str, stable: bool, kind: str, fragment: int) -> None:
+    """The reference would take rows of the first segment that have other values now for rows of the second."""
+    data = table_of(VALUES["int8"])
+    table = pennon.write_dataset(data, uri, max_rows_per_file=ROWS // 3, enable_stable_row_ids=stable)
+    table.create_scalar_index("c", kind)
+    table.update({"c": "100"}, where=f"n between {40 * fragment} and {40 * fragment + 20}", mode="rewrite_columns")
+    table.optimize.optimize_indices(num_indices_to_merge=0)
+    (entry,) = table.describe_indices()
+    assert [segment.fragment_ids for segment in entry.segments] == [{0, 1, 2}]
+    compare(uri, [*PREDICATES["int8"], "c = 100", "c is null", "c is not null"])
+    pennon.write_dataset(data, uri, mode="append")
+    pennon.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    segments = 1 if stable and kind == "BITMAP" else 2
+    assert [len(entry.segments) for entry in pennon.dataset(uri).describe_indices()] == [segments]
+    compare(uri, [*PREDICATES["int8"], "c = 100", "c is null", "c is not null"])

@@ -283,6 +283,21 @@ def test_parts(uri: str, stable: bool, kind: str) -> None:
         assert recall(lance.dataset(uri), table, "l2", refine_factor=20) >= 0.9
 
 
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_SQ", "IVF_HNSW_SQ"])
+def test_a_part_without_vectors(uri: str, kind: str) -> None:
+    """The bounds of scalar quantization are unknown then, so the part covers nothing."""
+    written(uri, vectors(), stable=True)
+    absent = pa.array([None] * 20, pa.list_(pa.float32(), DIMENSION))
+    pennon.write_dataset(pa.table({"id": range(ROWS, ROWS + 20), "vec": absent}), uri, mode="append")
+    table = pennon.dataset(uri)
+    shared: dict[str, Any] = {**KINDS[kind], "ivf_centroids": vectors(PARTITIONS, seed=2)}
+    ids = [fragment.fragment_id for fragment in table.get_fragments()]
+    parts = [table.create_index_uncommitted("vec", kind, fragment_ids=[id], **shared) for id in ids]
+    table.commit_existing_index_segments("vec_idx", "vec", [table.merge_existing_index_segments(parts)])
+    assert table.stats.index_stats("vec_idx")["num_unindexed_rows"] <= 20
+    assert recall(table, table, "l2", refine_factor=20) >= 0.9
+
+
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_queries_without_distances(uri: str, kind: str, metric: str) -> None:

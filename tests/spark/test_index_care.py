@@ -94,6 +94,19 @@ def test_values(spark: SparkSession, uris: tuple[str, str], kind: str, retrain: 
             assert sum(part["num_pages"] for part in figures[0]) >= figures[1][0]["num_pages"] > 25
 
 
+def test_one_segment_after_values_were_replaced(spark: SparkSession, uris: tuple[str, str]) -> None:
+    """The reference would take rows of the first segment that have other values now for rows of the second."""
+    table = pennon.dataset(uris[0])
+    table.create_scalar_index("id", "BTREE", "i")
+    table.update({"id": "id + 5000"}, where="id >= 1000", mode="rewrite_columns")
+    LanceTable.forPath(spark, uris[0]).optimizeIndices()
+    assert covered(uris[0], "i")
+    assert segments(uris[0], "i") == 1
+    for library in (pennon, lance):
+        counts = [library.dataset(uris[0]).count_rows(f"id = {number}") for number in (999, 1500, 6500)]
+        assert counts == [1, 0, 1]
+
+
 @spread(of=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors(spark: SparkSession, uris: tuple[str, str], kind: str) -> None:

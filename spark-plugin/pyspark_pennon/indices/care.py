@@ -142,7 +142,10 @@ def _with_parameters(table: Any, index: Any, groups: list[list[int]], *, retrain
         return replace(plan, removed=entries)
     newest = max((max(entry.fragment_ids or (-1,)) for entry in entries), default=-1)
     has_ids = table.has_stable_row_ids and index.index_type not in _BY_ADDRESS
-    if has_ids or min(fragment for group in groups for fragment in group) <= newest:
+    # Values that were replaced in place are in a data file of their own.
+    added = [table.get_fragment(number) for group in groups for number in group]
+    may_be_named = any(part.fragment_id <= newest or len(part.metadata.files) > 1 for part in added)
+    if has_ids or may_be_named:
         covering = {segment.uuid for segment in live}
         return replace(plan, removed=entries, merged=[entry for entry in entries if entry.uuid in covering])
     return plan

@@ -17,7 +17,7 @@ use crate::versions::snapshot::Snapshot;
 pub(super) struct SegmentFiles {
     store: Arc<Store>,
     directory: String,
-    /// The full name of the directory, and how it is read.
+    /// What the session calls them: by the directory, how it is read and when they were made. A uuid may be given again.
     name: String,
     sizes: Vec<(String, u64)>,
 }
@@ -25,7 +25,8 @@ pub(super) struct SegmentFiles {
 impl SegmentFiles {
     pub(super) fn new(snapshot: &Snapshot, parts: &IndexParts) -> Result<Self> {
         let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
-        let name = store.reader_name(&directory);
+        let made = parts.created_at.unwrap_or(0);
+        let name = format!("{}@{made}", store.reader_name(&directory));
         Ok(Self { store, directory, name, sizes: parts.files.clone() })
     }
 
@@ -49,6 +50,10 @@ impl SegmentFiles {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    pub(super) fn full_directory(&self) -> String {
+        self.store.full_path(&self.directory)
+    }
 }
 
 impl IndexFiles for SegmentFiles {
@@ -69,7 +74,7 @@ impl IndexFiles for SegmentFiles {
 /// Pages of a segment that the session keeps.
 pub(crate) struct SessionPages<'a> {
     pub(super) session: &'a Session,
-    /// The full name of the directory of the segment.
+    /// What the session calls the files of the segment.
     pub(super) name: &'a str,
 }
 

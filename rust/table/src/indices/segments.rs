@@ -182,7 +182,7 @@ impl Segment {
 
     /// The full name of its directory.
     pub(crate) fn directory(&self) -> String {
-        self.files.name().to_owned()
+        self.files.full_directory()
     }
 
     /// Where a row is now that its files name by this address; `None` if it is gone.

@@ -195,9 +195,12 @@ fn change_of(
     let stable = snapshot.manifest.has_stable_row_ids();
     let names_ids = |kind: &IndexKind| !kind.has_addresses(written_version(*kind, stable), stable);
     let newest = entries.iter().filter_map(|entry| entry.fragments.as_ref()?.max()).max();
-    let may_be_named = coverage.has_moves()
-        || kinds.iter().any(names_ids)
-        || uncovered.min().is_some_and(|oldest| Some(oldest) <= newest);
+    // Values that were replaced in place are in a data file of their own.
+    let may_have_been_covered = |id: u32| {
+        Some(id) <= newest || snapshot.manifest.fragment(FragmentId(id)).is_some_and(|f| f.files.len() > 1)
+    };
+    let may_be_named =
+        coverage.has_moves() || kinds.iter().any(names_ids) || uncovered.iter().any(may_have_been_covered);
     let count = match (may_be_named, is_complete) {
         (true, _) => entries.len(),
         (false, true) => 0,
