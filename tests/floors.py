@@ -77,11 +77,12 @@ PYTHON_FLOORS = {
         *["_address", "_c_data", "_compatibility", "_exact_casts", "_expression", "_field_paths", "_input"],
         *["_lazy", "_logging", "_native_loading", "_optional", "_options", "_ordering", "_predicate"],
         *["_progress", "_protocols", "_python_values", "_readers", "_registration", "_render", "_schema_json"],
-        *["_text", "_time", "_whole_files", "arrow", "bitmap", "indices", "progress", "pydantic", "vector"],
+        *["_file_reader", "_file_writer", "_text", "_time", "_whole_files", "arrow", "bitmap", "hf"],
+        *["indices", "log", "progress", "pydantic", "vector"],
     ],
     "nouns": [
-        *["_compaction", "_file_reader", "_file_writer", "_table", "branches", "cleanup", "file", "merge_insert"],
-        *["optimize", "tags", "udf", "verification"],
+        *["_compaction", "_table", "branches", "cleanup", "file", "merge_insert", "optimize", "tags", "udf"],
+        *["verification"],
     ],
     "repairs": ["repairing", "scrubbing", "sealing"],
     "dataset": [
@@ -89,7 +90,7 @@ PYTHON_FLOORS = {
         *["_sql_row_columns", "dataset", "delta", "fragment", "scanner", "sql"],
     ],
     "package": ["__init__", "commit", "jobs", "open", "write"],
-    "training and debugging": ["_sample", "debug", "sampler", "torch"],
+    "training and debugging": ["_sample", "debug", "sampler", "torch", "util"],
     "commands": ["__main__", "cli"],
 }
 

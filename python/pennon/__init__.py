@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from pennon.fragment import DataFile, FragmentMetadata, LanceFragment
+    from pennon.log import set_logger
     from pennon.merge_insert import MergeInsertBuilder
     from pennon.open import dataset
     from pennon.processors import cpu_count, set_cpu_count
@@ -138,6 +139,7 @@ __all__ = [
     "scrub",
     "seal",
     "set_cpu_count",
+    "set_logger",
     "verify",
     "write_dataset",
 ]
@@ -170,6 +172,7 @@ _attach(
             "UnsupportedError",
         ],
         "fragment": ["DataFile", "FragmentMetadata", "LanceFragment"],
+        "log": ["set_logger"],
         "merge_insert": ["MergeInsertBuilder"],
         "open": ["dataset"],
         "processors": ["cpu_count", "set_cpu_count"],
@@ -198,6 +201,7 @@ _attach(
         "fragment",
         "indices",
         "jobs",
+        "log",
         "merge_insert",
         "metadata",
         "open",
@@ -216,6 +220,7 @@ _attach(
         "transaction",
         "types",
         "udf",
+        "util",
         "verification",
         "write",
     ],

@@ -14,6 +14,9 @@ from pennon._exact_casts import cast_exactly
 from pennon._python_values import columns_to_table, frame_to_table, rows_to_table, without_index
 from pennon.errors import InvalidInputError, InvalidTypeError
 
+# Selected rows are gathered one batch at a time; their values may be images.
+_HUGGING_FACE_ROWS = 1000
+
 
 def to_reader(
     data: Any, schema: pa.Schema | None = None, table_schema: pa.Schema | None = None
@@ -24,8 +27,8 @@ def to_reader(
     ----------
     data
         A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, anything with
-        `__arrow_c_stream__` or `__arrow_c_array__`, a frame of pandas, a list of dicts or of models of
-        pydantic, a dict of lists, or an iterable of record batches.
+        `__arrow_c_stream__` or `__arrow_c_array__`, a frame of pandas, a dataset of Hugging Face, a list of dicts
+        or of models of pydantic, a dict of lists, or an iterable of record batches.
     schema
         Schema of the data, if it has none of its own; the batches of an iterable are cast to it. By default that of
         its first batch.
@@ -67,6 +70,10 @@ def to_reader(
         return _imported(pa.RecordBatchReader.from_stream, data)
     if hasattr(data, "__arrow_c_array__"):
         return to_reader(_imported(pa.record_batch, data))
+    if _is_of(data, "datasets", "Dataset") or _is_of(data, "datasets", "IterableDataset"):
+        return _hugging_face_reader(data, schema)
+    if _is_of(data, "datasets", "DatasetDict") or _is_of(data, "datasets", "IterableDatasetDict"):
+        raise InvalidTypeError(f"Data must be one dataset, found a {type(data).__name__}: write its splits singly")
     if isinstance(data, dict):
         return columns_to_table(data, schema, table_schema).to_reader()
     if isinstance(data, list) and (not data or isinstance(data[0], dict)):
@@ -149,6 +156,13 @@ def _polars_table(frame: Any) -> pa.Table:
     except pa.ArrowException as error:
         named = ", ".join(f"{name} {kind}" for name, kind in frame.schema.items())
         raise InvalidTypeError(f"The frame has a type that Arrow does not have: {error}; found {named}") from error
+
+
+def _hugging_face_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    """The rows of a dataset of Hugging Face: those that are selected, in their order, with its features."""
+    if schema is None and data.features is not None:
+        schema = data.features.arrow_schema
+    return _batches_reader(data.with_format("arrow").iter(batch_size=_HUGGING_FACE_ROWS), schema, None)
 
 
 def _imported(read: Callable[[Any], Any], data: Any) -> Any:

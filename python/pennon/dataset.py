@@ -20,6 +20,7 @@ from pennon._lance_api import DatasetApi
 from pennon._methods.base import unpickled
 from pennon._methods.columns import ColumnMethods
 from pennon._methods.history import HistoryMethods
+from pennon._methods.index_parts import IndexPartMethods
 from pennon._methods.indices import IndexMethods
 from pennon._methods.rows import RowMethods
 from pennon._methods.state import StateMethods
@@ -154,6 +155,7 @@ class LanceDataset(
     VersionMethods,
     UpkeepMethods,
     IndexMethods,
+    IndexPartMethods,
     DatasetApi,
 ):
     """A table at one version.
@@ -450,9 +452,9 @@ def write_dataset(
     ----------
     data_obj
         Anything with `__arrow_c_stream__`, such as tables and frames of pyarrow, polars and duckdb; a pyarrow
-        dataset or scanner, a pandas frame, a list of dicts or of models of pydantic, a dict of lists, or an
-        iterable of record batches. What is appended may have other Arrow types with the same values, such as
-        `large_string` for `string`.
+        dataset or scanner, a frame of pandas, a dataset of Hugging Face, a list of dicts or of models of pydantic,
+        a dict of lists, or an iterable of record batches. What is appended may have other Arrow types with the same
+        values, such as `large_string` for `string`.
     uri
         Where the table is or will be, or a dataset of it, which stays at its version.
     schema

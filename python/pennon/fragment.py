@@ -14,7 +14,7 @@ from pennon import _native
 from pennon._compatibility import explain_absent_names
 from pennon._fragment_columns import FragmentColumns
 from pennon._fragment_rows import FragmentSession
-from pennon._options import checked_text, file_version, ignored, location, refuse, unless
+from pennon._options import checked_number, checked_text, file_version, ignored, location, refuse, unless
 from pennon._render import Grid, listed, panel
 from pennon._table.scans import given_of
 from pennon._table.writing import DEFAULT_MAX_BYTES_PER_FILE, uncommitted, write_fragments
@@ -69,7 +69,21 @@ explain_absent_names(__name__)
 
 
 class LanceFragment(FragmentColumns):
-    """One fragment of a dataset; made by [LanceDataset.get_fragments][pennon.LanceDataset.get_fragments].
+    """One fragment of a dataset; [LanceDataset.get_fragments][pennon.LanceDataset.get_fragments] gives all of them.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    fragment_id
+        Its id.
+    fragment
+        Internal: the fragment itself, if it was found before.
+
+    Raises
+    ------
+    pennon.NotFoundError
+        The version has no such fragment.
 
     Examples
     --------
@@ -81,10 +95,15 @@ class LanceFragment(FragmentColumns):
     [(0, 2), (1, 1)]
     """
 
-    def __init__(self, dataset: Table, native: _native.Fragment) -> None:
+    def __init__(
+        self, dataset: Table, fragment_id: int | None, *, fragment: _native.Fragment | None = None
+    ) -> None:
         # Pyarrow's own initialiser refuses to make fragments.
         self._dataset = dataset
-        self._native = native
+        if fragment is None:
+            number = checked_number("fragment_id", fragment_id, most=2**32 - 1)
+            fragment = _looked_up(dataset, dataset._native.version, number)
+        self._native = fragment
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._dataset, self._dataset._native.version, self.fragment_id)

@@ -567,3 +567,16 @@ def test_a_condition_that_is_null_changes_nothing(tmp_path: Path) -> None:
 
     ours, theirs = outcomes(merged)
     assert ours == theirs == NUMBERS
+
+
+def test_fragments_are_opened_by_their_ids(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        table = library.write_dataset(NUMBERS, tmp_path / library.__name__, max_rows_per_file=4)
+        fragment = library.LanceFragment(table, 1)
+        assert fragment.to_table()["a"].to_pylist() == [4, 5, 6, 7]
+        assert pickle.loads(pickle.dumps(fragment)).fragment_id == 1
+        assert library.LanceFragment(table, fragment_id=2).count_rows() == 2
+        with pytest.raises(ValueError, match="fragment"):
+            library.LanceFragment(table, None)
+    with pytest.raises(pennon.NotFoundError, match="Fragment 9 is not in version 1"):
+        pennon.LanceFragment(pennon.dataset(tmp_path / "pennon"), 9)

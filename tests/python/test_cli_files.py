@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -309,7 +310,8 @@ def test_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several times the rows take no more memory, within what allocators keep.
 
     The smaller file is double what a scan reads ahead: a unit of 16 MiB for each of two cores, and one more.
-    How threads take turns moves a peak by up to 50 MB, so the least of three runs counts.
+    How threads take turns moves a peak by up to 50 MB, so the least of three runs counts; of the larger file, the
+    first one that is low enough.
     """
     monkeypatch.setenv("PENNON_CPU_COUNT", "2")
     code = (
@@ -322,16 +324,20 @@ def test_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         call = [sys.executable, "-c", code, *map(str, arguments)]
         return int(subprocess.run(call, capture_output=True, text=True, check=True).stderr) // 1024
 
-    peaks = []
-    for rows in (100_000, 400_000 if LONG else 250_000):
+    def peaks(rows: int, attempt: int) -> tuple[int, int]:
+        table = tmp_path / f"{rows}-{attempt}.lance"
+        imported = peak("import", table, tmp_path / f"{rows}.parquet")
+        return imported, peak("export", table, tmp_path / f"{table.stem}.jsonl")
+
+    few, many = 100_000, 400_000 if LONG else 250_000
+    for rows in (few, many):
         table = pa.table({"id": pa.array(range(rows)), "text": ["x" * 1_000] * rows})
-        pa.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=5_000)
+        pa.parquet.write_table(table, tmp_path / f"{rows}.parquet", row_group_size=5_000)
         del table
-        uris = [tmp_path / f"{rows}-{run}.lance" for run in range(3)]
-        peaks.append(
-            (
-                min(peak("import", uri, tmp_path / "rows.parquet") for uri in uris),
-                min(peak("export", uri, tmp_path / f"{uri.stem}.jsonl") for uri in uris),
-            )
-        )
-    assert all(large < small + 60 for small, large in zip(*peaks, strict=True)), peaks
+    most = [min(found) + 60 for found in zip(*(peaks(few, attempt) for attempt in range(3)), strict=True)]
+    least = [sys.maxsize, sys.maxsize]
+    for attempt in range(3):
+        least = [min(found) for found in zip(least, peaks(many, attempt), strict=True)]
+        if all(map(operator.lt, least, most)):
+            return
+    pytest.fail(f"import and export of {many} rows took {least} MB, expected less than {most}")

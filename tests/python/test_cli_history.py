@@ -222,6 +222,8 @@ def test_rows_without_ids(tmp_path: Path) -> None:
     for arguments in (["diff", table.uri], ["blame", table.uri, 0], ["take", table.uri, 0]):
         done = run(*arguments)
         assert (done.status, "needs rows that keep their ids" in done.err) == (3, True)
+    assert run("take", table.uri, 0).err.endswith("do not: name positions, with --position\n")
+    assert run("take", table.uri, 0, "--position").lines == ["id", " 1"]
     assert run("show", table.uri).status == 0
 
 

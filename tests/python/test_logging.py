@@ -149,3 +149,22 @@ def test_checksums_of_a_newer_release(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["[1, 2, 3]"] * 2
     assert done.stderr.count("checksums of an unknown kind are passed over") == 1
     assert "kind=6" in done.stderr
+
+
+def test_a_file_of_records(tmp_path: Path) -> None:
+    """What `set_logger` writes has the records of the core; without it there is none."""
+    program = f"""
+import {{}} as lance
+lance.set_logger({str(tmp_path / "log.txt")!r}, "pennon", "DEBUG", "%(levelname)s %(name)s %(message)s")
+import logging, pennon
+pennon.write_dataset({{{{"a": [1]}}}}, {str(tmp_path)!r} + "/{{}}")
+logging.getLogger("pennon").info("the last one")
+"""
+    for package in ("pennon", "lance"):
+        (tmp_path / "log.txt").unlink(missing_ok=True)
+        text = program.format(package, package)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / "log.txt").read_text().splitlines()
+        assert lines[-1] == "INFO pennon the last one"
+        assert any(line.startswith("DEBUG pennon") for line in lines)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import json
 import pickle
 import sys
 import warnings
 from collections.abc import Iterator
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import lance
 import numpy as np
 import pennon
 import pennon.arrow
+import PIL.Image
 import pyarrow as pa
 import pytest
 from pennon import InvalidInputError, _options
@@ -25,7 +28,10 @@ from support.calls import refused
 
 ROWS = 40
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-RELOADED = ("pennon.torch.data", "lance.torch.data", "lance.torch.dist", "lance.torch", "lance.dependencies")
+RELOADED = (
+    *("pennon.torch.data", "pennon.torch.dist"),
+    *("lance.torch.data", "lance.torch.dist", "lance.torch", "lance.dependencies"),
+)
 
 
 def put_in(patch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Any]:
@@ -229,6 +235,78 @@ def test_shares_of_processes_and_workers(uri: str, granularity: str | None) -> N
     assert sorted(found) == list(range(ROWS))
 
 
+def test_ranks_of_processes_and_workers() -> None:
+    if HAS_TORCH:
+        pytest.skip("needs the stand-in")
+    for options in (
+        {},
+        {"rank": 2, "world_size": 3},
+        {"rank": 1, "world_size": 2, "worker": (3, 4)},
+        {"worker": (1, 2)},
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            put_in(patch, **options)
+            mine, other = (importlib.import_module(f"{name}.torch.dist") for name in ("pennon", "lance"))
+            names = [name for name in vars(other) if name.startswith("get_")]
+            assert len(names) == 6
+            found = {name: getattr(mine, name)() for name in names}
+            assert found == {name: getattr(other, name)() for name in names}
+            assert found["get_global_rank"] < found["get_global_world_size"]
+
+
+def test_batches_and_their_columns(both: Any, uri: str) -> None:
+    for module in both:
+        dataset = module.LanceDataset(uri, 20, columns=["f"], to_tensor_fn=None)
+        assert dataset.schema.names == ["f"]
+        assert {type(batch) for batch in dataset} == {pa.RecordBatch}
+    for columns, kinds in (({"twice": "i * 2"}, [pa.int64()]), (["_rowid", "f"], [pa.uint64(), pa.float64()])):
+        dataset = both[0].LanceDataset(uri, 20, columns=columns)
+        assert dataset.schema.types == kinds
+        assert sum(len(next(iter(batch.values())) if kinds[1:] else batch) for batch in dataset) == ROWS
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": ["video", "i"]}, {"filter": "i > 1"}, {"columns": ["i"]}])
+def test_legacy_blobs_are_files(both: Any, tmp_path: Path, options: dict[str, Any]) -> None:
+    video = pa.field("video", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    data = pa.table([[0, 1, 2], [b"zero", b"one", b""]], schema=pa.schema([("i", pa.int64()), video]))
+    pennon.write_dataset(data, tmp_path / "t", data_storage_version="2.1", enable_stable_row_ids=False)
+
+    def convert(batch: Any, *, hf_converter: Any, use_blob_api: bool) -> Any:
+        names = batch.keys() if use_blob_api else batch.schema.names
+        files = [file.readall() for file in batch["video"]] if use_blob_api else None
+        return use_blob_api, set(names), batch["i"].to_pylist(), files
+
+    mine, other = (list(module.LanceDataset(tmp_path / "t", 2, to_tensor_fn=convert, **options)) for module in both)
+    assert mine == other
+    assert mine[0][0] == (options != {"columns": ["i"]})
+    if mine[0][0]:
+        with pytest.raises(pennon.UnsupportedError, match="to_tensor_fn"):
+            list(both[0].LanceDataset(tmp_path / "t", 2))
+        sampled = list(both[0].LanceDataset(tmp_path / "t", 3, samples=3, to_tensor_fn=convert))
+        assert sampled == [(True, {"i", "video", "_rowid"}, [0, 1, 2], [b"zero", b"one", b""])]
+        shared = list(both[0].LanceDataset(tmp_path / "t", 3, shard_granularity="batch", to_tensor_fn=convert))
+        assert shared == sampled
+
+
+def test_images_of_hugging_face(both: Any, tmp_path: Path) -> None:
+    image = BytesIO()
+    PIL.Image.new("RGB", (4, 3)).save(image, "PNG")
+    (tmp_path / "image.png").write_bytes(image.getvalue())
+    features = {
+        "info": {"features": {"image": {"_type": "Image"}, "i": {"_type": "Value"}, "text": {"_type": "Value"}}}
+    }
+    values = [{"bytes": image.getvalue(), "path": None}, {"bytes": None, "path": str(tmp_path / "image.png")}]
+    data = pa.table({"i": [1, 2], "image": values, "text": ["a", "b"]})
+    uri = str(tmp_path / "t")
+    pennon.write_dataset(data.replace_schema_metadata({"huggingface": json.dumps(features)}), uri)
+    for module in both:
+        (batch,) = module.LanceDataset(uri, 2, columns=["i", "image"])
+        assert batch["i"].tolist() == [1, 2]
+        assert [image.size for image in batch["image"]] == [(4, 3), (4, 3)]
+        with pytest.raises(NotImplementedError, match="Value"):
+            list(module.LanceDataset(uri, 2, columns=["text"]))
+
+
 def test_rows_by_position(both: Any, uri: str) -> None:
     mine, other = (module.SafeLanceDataset(uri) for module in both)
     assert len(mine) == len(other) == ROWS
@@ -307,9 +385,11 @@ def test_options_that_were_not_given_are_not_warned_of(
 def test_without_pytorch(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torch", "torch.utils.data", "torch.distributed"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "pennon.torch.data", raising=False)
+    for name in ("pennon.torch.data", "pennon.torch.dist"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     data = importlib.import_module("pennon.torch.data")
     for call in (
+        lambda: data.get_global_rank(),
         lambda: data.LanceDataset(uri, 8),
         lambda: data.SafeLanceDataset(uri),
         lambda: data.get_safe_loader(None),

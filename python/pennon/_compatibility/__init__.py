@@ -69,8 +69,8 @@ def explanation(name: str) -> str | None:
 
     Examples
     --------
-    >>> print(explanation("LanceDataset.centroids"))
-    pylance's `LanceDataset.centroids` is not offered by Pennon...
+    >>> print(explanation("LanceDataset.mem_wal_writer"))
+    pylance's `LanceDataset.mem_wal_writer` is not offered by Pennon...
     >>> explanation("LanceDataset.to_table") is None
     True
     """

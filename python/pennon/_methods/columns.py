@@ -53,7 +53,7 @@ class ColumnMethods(ScanMethods):
         [2, 1]
         """
         del filter
-        return [LanceFragment(self, fragment) for fragment in self._native.fragments]
+        return [LanceFragment(self, None, fragment=fragment) for fragment in self._native.fragments]
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[LanceFragment]:
         # That of pyarrow looks into the empty object and ends the process.
@@ -73,7 +73,7 @@ class ColumnMethods(ScanMethods):
         True
         """
         found = self._native.fragment(checked_number("fragment_id", fragment_id, most=2**32 - 1))
-        return None if found is None else LanceFragment(self, found)
+        return None if found is None else LanceFragment(self, fragment_id, fragment=found)
 
     def add_columns(
         self,

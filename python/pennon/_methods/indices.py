@@ -17,15 +17,7 @@ from pennon._table.indices import (
     staged,
 )
 from pennon.errors import InvalidInputError
-from pennon.indices import (
-    IndexConfig,
-    IndexDescription,
-    IndexInformation,
-    config,
-    entries,
-    information,
-    statistics,
-)
+from pennon.indices import IndexConfig, IndexDescription, IndexInformation, information, statistics
 from pennon.indices._vector_request import is_vector_kind, vector_request
 from pennon.transaction import Index, index_of
 
@@ -506,55 +498,6 @@ class IndexMethods(TableMethods):
         (3, 1)
         """
         return statistics(self._native, index_name)
-
-    def index_entries(self, index_name: str) -> list[Index]:
-        """The entries of an index in the manifest, one for each segment, as transactions have them.
-
-        A [CreateIndex][pennon.LanceOperation.CreateIndex] names them where it replaces segments, and
-        [merge_existing_index_segments][pennon.LanceDataset.merge_existing_index_segments] makes one of several.
-
-        Raises
-        ------
-        pennon.NotFoundError
-            No index has this name. It is also a `KeyError`.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> table = pennon.write_dataset({"a": range(10)}, "memory://index-entries", mode="overwrite")
-        >>> table.create_scalar_index("a", "BITMAP")
-        >>> [(entry.name, entry.fragment_ids) for entry in table.index_entries("a_idx")]
-        [('a_idx', {0})]
-        """
-        return entries(self._native, index_name)
-
-    def index_config(self, index_name: str) -> IndexConfig:
-        """The kind and the parameters with which another segment of an index is made.
-
-        The parameters of an index over values are those that
-        [create_scalar_index][pennon.LanceDataset.create_scalar_index] takes an `IndexConfig` with. Those of an
-        index over vectors are arguments of
-        [create_index_uncommitted][pennon.LanceDataset.create_index_uncommitted], `ivf_centroids` and
-        `pq_codebook` of the newest segment among them, as arrays of fixed-size lists. The bounds of scalar
-        quantization are those of the vectors of a segment, and cannot be given.
-
-        Raises
-        ------
-        pennon.NotFoundError
-            No index has this name. It is also a `KeyError`.
-        pennon.UnsupportedError
-            It is of a kind that is read and not made.
-
-        Examples
-        --------
-        >>> import pennon
-        >>> from pennon.indices import IndexConfig
-        >>> table = pennon.write_dataset({"a": range(10)}, "memory://index-config", mode="overwrite")
-        >>> table.create_scalar_index("a", IndexConfig("BTREE", {"zone_size": 4}))
-        >>> table.index_config("a_idx")
-        IndexConfig(index_type='BTREE', parameters={'zone_size': 4})
-        """
-        return config(self._native, index_name)
 
     def prewarm_index(
         self, name: str, *, with_position: bool = False, index_segments: Iterable[Any] | None = None

@@ -352,7 +352,7 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> date
         ) from None
 
 
-def needs_ids(table: LanceDataset, what: str) -> None:
+def needs_ids(table: LanceDataset, what: str, instead: str = "") -> None:
     """Raises `UnsupportedError` unless rows keep their ids."""
     if not table.has_stable_row_ids:
-        raise UnsupportedError(f"{what} needs rows that keep their ids; those of {table.uri} do not")
+        raise UnsupportedError(f"{what} needs rows that keep their ids; those of {table.uri} do not{instead}")

@@ -33,7 +33,7 @@ def command(table: Address, output: Output, ids: tuple[int, ...], position: bool
         known: Container[int] = range(opened.count_rows())
         found = opened.take([id for id in ids if id in known], columns=columns)
     else:
-        needs_ids(opened, "take")
+        needs_ids(opened, "take", ": name positions, with --position")
         found = _by_id(opened, ids, columns)
         known = set(found["_rowid"].to_pylist())
     output.rows(found)

@@ -11,12 +11,13 @@ from pennon import _native
 from pennon._lazy import attach as _attach
 from pennon._time import EPOCH
 from pennon.bitmap import Bitmap
-from pennon.errors import NotFoundError, UnsupportedError
+from pennon.errors import InvalidInputError, NotFoundError, UnsupportedError
 from pennon.transaction import Index, index_of
 
 if TYPE_CHECKING:
-    from pennon.indices._builder import IndicesBuilder
-    from pennon.indices._models import IvfModel, PqModel
+    from pennon.indices.builder import IndicesBuilder
+    from pennon.indices.ivf import IvfModel
+    from pennon.indices.pq import PqModel
 
 __all__ = [
     "IndexConfig",
@@ -256,6 +257,30 @@ def config(table: _native.Dataset, name: str) -> IndexConfig:
     return IndexConfig(_MADE[index["kind"]], {key: value for key, value in found.items() if value is not None})
 
 
+def ivf_model(table: _native.Dataset, name: str) -> IvfModel | None:
+    """The centroids of the newest trained segment of an index over vectors, if it has one.
+
+    Raises `NotFoundError`, or `InvalidInputError` for an index over values.
+    """
+    from pennon.indices.ivf import IvfModel
+
+    index = _described(table, name)
+    if index["vectors"] is None:
+        raise InvalidInputError(f"The index {name!r} is of the kind {index['kind']}, which has no centroids")
+    model = _native.vector_index_model(table, name)
+    if model is None:
+        return None
+    return IvfModel(model["ivf_centroids"], _vector_details(index["vectors"])["metric_type"].lower())
+
+
+def index_over_vectors(table: _native.Dataset, column: str) -> str:
+    """The name of the first index over vectors of a column. Raises `NotFoundError`."""
+    for index in _native.describe_indices(table):
+        if index["vectors"] is not None and index["fields"] == [column]:
+            return index["name"]
+    raise NotFoundError(f"No IVF index for column {column!r}")
+
+
 def _vector_parameters(table: _native.Dataset, name: str, parts: _native.VectorDetailsParts) -> dict[str, Any]:
     details = _vector_details(parts)
     found: dict[str, Any] = {"metric": details["metric_type"].lower()}
@@ -330,4 +355,8 @@ def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
 
 # The package imports none of them: a thread that waits for the package while it imports a module, and one that
 # imports the package, would wait for each other.
-_attach(__name__, names={"_builder": ["IndicesBuilder"], "_models": ["IvfModel", "PqModel"]}, modules=[])
+_attach(
+    __name__,
+    names={"builder": ["IndicesBuilder"], "ivf": ["IvfModel"], "pq": ["PqModel"]},
+    modules=["builder", "ivf", "pq"],
+)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pennon._optional import require
 from pennon._options import refuse_unknown
 from pennon.errors import InvalidInputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pennon.hf import HuggingFaceConverter
 
 __all__ = ["to_tensor"]
 
@@ -20,7 +23,7 @@ def to_tensor(
     batch: pa.RecordBatch | Mapping[str, pa.Array],
     *,
     uint64_as_int64: bool = True,
-    hf_converter: dict[str, Any] | None = None,
+    hf_converter: HuggingFaceConverter | None = None,
     use_blob_api: bool = False,
     **kwargs: Any,
 ) -> Any:
@@ -35,8 +38,10 @@ def to_tensor(
         Rows, or arrays by the names of their columns.
     uint64_as_int64
         Whether columns of uint64, row ids for example, become int64, which more of PyTorch can compute with.
-    hf_converter, use_blob_api
-        Accepted, without effect.
+    hf_converter
+        What columns of other types become is what it says: images a list of those of Pillow.
+    use_blob_api
+        Whether columns may be lists of files of blobs, which become no tensor.
     **kwargs
         Refused.
 
@@ -48,24 +53,27 @@ def to_tensor(
     Raises
     ------
     pennon.UnsupportedError
-        A column has values of another type.
+        A column has values of another type, or blobs.
     pennon.InvalidInputError
         A column of booleans has nulls.
     pennon.MissingPackageError
         PyTorch is not installed.
     """
-    del hf_converter, use_blob_api
+    del use_blob_api
     refuse_unknown("to_tensor", (), kwargs)
     torch = require("torch", "torch", "A tensor")
     columns = batch if isinstance(batch, Mapping) else dict(zip(batch.schema.names, batch.columns, strict=True))
-    tensors = {name: _tensor(torch, name, array) for name, array in columns.items()}
+    for name, values in columns.items():
+        if isinstance(values, list):
+            raise UnsupportedError(f"Column {name!r} has files of blobs: pass a to_tensor_fn that reads them")
+    tensors = {name: _tensor(torch, name, array, hf_converter) for name, array in columns.items()}
     if uint64_as_int64:
         unsigned = [name for name, array in columns.items() if pa.types.is_uint64(array.type)]
         tensors.update({name: tensors[name].to(torch.int64) for name in unsigned})
     return next(iter(tensors.values())) if len(tensors) == 1 else tensors
 
 
-def _tensor(torch: Any, name: str, array: pa.Array) -> Any:
+def _tensor(torch: Any, name: str, array: pa.Array, hf_converter: HuggingFaceConverter | None = None) -> Any:
     from pennon.arrow._bfloat16 import is_bfloat16
 
     kind = array.type
@@ -82,6 +90,9 @@ def _tensor(torch: Any, name: str, array: pa.Array) -> Any:
     if pa.types.is_fixed_size_list(kind) and (_is_number(kind.value_type) or is_bfloat16(kind.value_type)):
         items = _tensor(torch, name, _items(array))
         return items.reshape(len(array), kind.list_size)
+    converted = None if hf_converter is None else hf_converter.to_pytorch(name, array)
+    if converted is not None:
+        return converted
     raise UnsupportedError(
         f"Column {name!r} has values of type {kind}: expected numbers, booleans, or fixed-size lists of them. "
         "Pass a to_tensor_fn for others"

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from pennon._optional import require
 from pennon._options import checked_number, deprecated, refuse_unknown
 from pennon._sample import opened
 from pennon.errors import InvalidInputError, PositionError
+from pennon.hf import HuggingFaceConverter
 from pennon.sampler import (
     FullScanSampler,
     Sampler,
@@ -31,12 +33,20 @@ from pennon.sampler import (
     rebatched,
 )
 from pennon.torch._tensors import to_tensor
+from pennon.torch.dist import get_global_rank, get_global_world_size
 
 if TYPE_CHECKING:
     from pennon.dataset import LanceDataset as Table
     from pennon.types import Columns
 
-__all__ = ["FullScanSampler", "LanceDataset", "SafeLanceDataset", "get_safe_loader"]
+__all__ = [
+    "FullScanSampler",
+    "LanceDataset",
+    "SafeLanceDataset",
+    "get_global_rank",
+    "get_global_world_size",
+    "get_safe_loader",
+]
 
 explain_absent_names(__name__)
 
@@ -81,7 +91,11 @@ class LanceDataset(_IterableDataset):
     shard_granularity
         What is shared out: `"fragment"`, the default, or `"batch"`.
     to_tensor_fn
-        Makes what is given of a record batch; called with the keywords `hf_converter` and `use_blob_api` as well.
+        Makes what is given of a record batch; `None` gives the batches. It is called with the keywords
+        `hf_converter` and `use_blob_api` as well. For a table whose schema has features of Hugging Face,
+        `hf_converter` is a [HuggingFaceConverter][pennon.hf.HuggingFaceConverter], which makes images of their
+        columns. For columns with legacy blobs `use_blob_api` is true: instead of a record batch there is a dict by
+        the names of columns, with `_rowid`, and lists of [BlobFile][pennon.BlobFile] for the blobs.
     sampler
         Reads the batches in an order of its own, and shares them out itself.
     auto_detect_rank
@@ -151,7 +165,9 @@ class LanceDataset(_IterableDataset):
         self.shard_granularity = shard_granularity
         self.batch_readahead = batch_readahead
         self.sampler = sampler
-        self._to_tensor_fn = to_tensor if to_tensor_fn is None else to_tensor_fn
+        self._to_tensor_fn = to_tensor_fn
+        features = (self.dataset.schema.metadata or {}).get(b"huggingface")
+        self._hf_converter = None if features is None else HuggingFaceConverter(json.loads(features))
         self._auto_detect_rank = auto_detect_rank
         self._cached: _Cache | None = None
         self._shard()
@@ -165,7 +181,7 @@ class LanceDataset(_IterableDataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the table.
+        """The Arrow schema of the columns.
 
         Examples
         --------
@@ -173,14 +189,35 @@ class LanceDataset(_IterableDataset):
         >>> from pennon.torch.data import LanceDataset
         >>> table = pennon.write_dataset({"a": [0, 1], "b": [2, 3]}, "memory://torch-schema", mode="overwrite")
         >>> LanceDataset(table, batch_size=2, columns=["a"]).schema.names
-        ['a', 'b']
+        ['a']
         """
-        schema: pa.Schema = self.dataset.schema
-        return schema
+        if self.columns is None:
+            return self.dataset.schema
+        return self.dataset.scanner(self.columns).projected_schema
 
     def __iter__(self) -> Iterator[Any]:
+        blobs = self._legacy_blobs()
         for batch in self._batches():
-            yield self._to_tensor_fn(batch, hf_converter=None, use_blob_api=False)
+            rows: Any = batch
+            if blobs:
+                ids = batch["_rowid"].to_pylist()
+                files = {name: self.dataset.take_blobs(name, ids=ids) for name in blobs}
+                rows = {**dict(zip(batch.schema.names, batch.columns, strict=True)), **files}
+            if self._to_tensor_fn is not None:
+                rows = self._to_tensor_fn(rows, hf_converter=self._hf_converter, use_blob_api=bool(blobs))
+            yield rows
+
+    def _legacy_blobs(self) -> list[str]:
+        """The columns with legacy blobs among those that are read: their bytes are not read with the others."""
+        if isinstance(self.columns, Mapping):
+            return []
+        return [
+            field.name
+            for field in self.dataset.schema
+            if (self.columns is None or field.name in self.columns)
+            and field.type == pa.large_binary()
+            and (field.metadata or {}).get(b"lance-encoding:blob") == b"true"
+        ]
 
     def _batches(self) -> Iterable[pa.RecordBatch]:
         if not self.cache:
@@ -190,13 +227,17 @@ class LanceDataset(_IterableDataset):
         return self._cached.through(self._read)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        options: dict[str, Any] = {"batch_size": self.batch_size, "columns": self.columns, "filter": self.filter}
+        columns, with_row_id = self.columns, self.with_row_id
+        if blobs := self._legacy_blobs():
+            names = self.dataset.schema.names if columns is None else columns
+            columns, with_row_id = [name for name in names if name not in blobs], True
+        options: dict[str, Any] = {"batch_size": self.batch_size, "columns": columns, "filter": self.filter}
         if self.samples:
-            columns = self.schema.names if self.columns is None else self.columns
-            if self.with_row_id:
+            columns = self.schema.names if columns is None else columns
+            if with_row_id:
                 columns = {**columns, "_rowid": "_rowid"} if isinstance(columns, Mapping) else [*columns, "_rowid"]
             return maybe_sample(self.dataset, self.samples, columns, self.batch_size, filt=self.filter)
-        options.update(with_row_id=self.with_row_id)
+        options.update(with_row_id=with_row_id)
         if self.batch_readahead != _READAHEAD:
             # It warns that it has no effect, which only concerns those who give it.
             options.update(batch_readahead=self.batch_readahead)
@@ -214,7 +255,7 @@ class LanceDataset(_IterableDataset):
         if rank is None or world_size is None:
             if not self._auto_detect_rank:
                 return None
-            rank, world_size = _detected_rank()
+            rank, world_size = get_global_rank(), get_global_world_size()
             if world_size == 1:
                 return None
         kind = ShardedBatchSampler if self.shard_granularity == "batch" else ShardedFragmentSampler
@@ -371,15 +412,3 @@ class _Cache:
                 path.unlink(missing_ok=True)
                 raise
         self._file = path
-
-
-def _detected_rank() -> tuple[int, int]:
-    """The rank and number of all workers of all processes."""
-    distributed = require("torch.distributed", "torch", "A rank")
-    rank, world_size = 0, 1
-    if distributed.is_available() and distributed.is_initialized():
-        rank, world_size = distributed.get_rank(), distributed.get_world_size()
-    worker = require("torch.utils.data", "torch", "A rank").get_worker_info()
-    if worker is not None:
-        rank, world_size = rank * worker.num_workers + worker.id, world_size * worker.num_workers
-    return rank, world_size

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from pennon import _native
-from pennon._optional import require
+from pennon._compatibility import ExplainsAbsence, explain_absent_names
 from pennon._options import refuse
 from pennon.errors import InvalidInputError, TooFewVectorsError
-from pennon.indices._models import IvfModel, PqModel
 from pennon.indices._vector_request import vector_request
+from pennon.indices.ivf import IvfModel
+from pennon.indices.pq import PqModel
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pennon._protocols import Table
 
 __all__ = ["IndicesBuilder"]
 
+explain_absent_names(__name__)
 
-class IndicesBuilder:
+
+class IndicesBuilder(ExplainsAbsence):
     """Finds centroids and codebooks for parts of an index that several processes build.
 
     Parameters
@@ -147,8 +150,7 @@ class IndicesBuilder:
         found = self._train("IVF_PQ", ivf_model.distance_type, fragment_ids, ivf_model.centroids, given)
         codebook = found["pq_codebook"]
         assert codebook is not None
-        width = ivf_model.centroids.type.list_size // count
-        return PqModel(count, pa.FixedSizeListArray.from_arrays(codebook.flatten(), width), num_bits=num_bits)
+        return PqModel(count, codebook, num_bits=num_bits)
 
     def prepare_global_ivf_pq(
         self,
@@ -161,8 +163,8 @@ class IndicesBuilder:
         max_iters: int = 50,
         num_bits: int = 8,
         fragment_ids: list[int] | None = None,
-    ) -> dict[str, Any]:
-        """Find both: a dictionary with `ivf_centroids` and `pq_codebook`, as arrays of numpy.
+    ) -> dict[str, pa.FixedSizeListArray]:
+        """Find both: a dictionary with `ivf_centroids` and `pq_codebook`, arrays of fixed-size lists.
 
         Parameters
         ----------
@@ -171,11 +173,6 @@ class IndicesBuilder:
         num_subvectors, num_bits
             As in [train_pq][pennon.indices.IndicesBuilder.train_pq].
 
-        Raises
-        ------
-        pennon.MissingPackageError
-            Numpy is not installed.
-
         Examples
         --------
         >>> import pennon
@@ -183,10 +180,9 @@ class IndicesBuilder:
         >>> from pennon.vector import vec_to_table
         >>> data = vec_to_table([[n % 2, n % 3, n % 5, n % 7] for n in range(300)])
         >>> builder = IndicesBuilder(pennon.write_dataset(data, "memory://ivf-pq", mode="overwrite"), "vector")
-        >>> {name: found.shape for name, found in builder.prepare_global_ivf_pq(3, 2, num_bits=4).items()}
-        {'ivf_centroids': (3, 4), 'pq_codebook': (2, 16, 2)}
+        >>> {name: len(found) for name, found in builder.prepare_global_ivf_pq(3, 2, num_bits=4).items()}
+        {'ivf_centroids': 3, 'pq_codebook': 16}
         """
-        np = require("numpy", "numpy", "IndicesBuilder.prepare_global_ivf_pq")
         ivf = self.train_ivf(
             num_partitions,
             distance_type=distance_type,
@@ -203,12 +199,7 @@ class IndicesBuilder:
             num_bits=num_bits,
             fragment_ids=fragment_ids,
         )
-        dimension = ivf.centroids.type.list_size
-        shape = (pq.num_subvectors, 2**num_bits, dimension // pq.num_subvectors)
-        return {
-            "ivf_centroids": np.asarray(ivf.centroids.flatten()).reshape(-1, dimension),
-            "pq_codebook": np.asarray(pq.codebook.flatten()).reshape(shape),
-        }
+        return {"ivf_centroids": ivf.centroids, "pq_codebook": pq.codebook}
 
     def _train(
         self,
