@@ -31,10 +31,10 @@ _COMMIT_MESSAGE = "__lance_commit_message"
 
 _DETAIL = (
     "location string, version long, numFiles long, sizeInBytes long, numRows long, "
-    "properties map<string,string>, createdAt timestamp, lastModified timestamp"
+    "properties map<string,string>, createdAt timestamp_ltz, lastModified timestamp_ltz"
 )
 _HISTORY = (
-    "version long, timestamp timestamp, operation string, operationParameters map<string,string>, "
+    "version long, timestamp timestamp_ltz, operation string, operationParameters map<string,string>, "
     "readVersion long, operationMetrics map<string,long>, userMetadata string"
 )
 _RESTORED = (
@@ -45,7 +45,7 @@ _VACUUMED = (
     "num_removed_versions long, num_removed_files long, num_removed_data_files long, removed_bytes long, "
     "num_failed_files long"
 )
-_VACUUM_FILES = "path string, kind string, size_bytes long, last_modified timestamp, reason string"
+_VACUUM_FILES = "path string, kind string, size_bytes long, last_modified timestamp_ltz, reason string"
 _FINDINGS = (
     "severity string, kind string, version long, fragment long, path string, message string, files long, "
     "size_bytes long"

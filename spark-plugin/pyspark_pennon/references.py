@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from typing_extensions import Self
 
-_TAGS = "tag string, version long, branch string, createdAt timestamp"
-_BRANCHES = "branch string, location string, parentBranch string, parentVersion long, createdAt timestamp"
+_TAGS = "tag string, version long, branch string, createdAt timestamp_ltz"
+_BRANCHES = "branch string, location string, parentBranch string, parentVersion long, createdAt timestamp_ltz"
 
 
 class ReferenceMethods(TableHandle):

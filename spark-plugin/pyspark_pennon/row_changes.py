@@ -119,7 +119,18 @@ def typed_values(frame: DataFrame, table: Any, values: Mapping[str, Column | str
 
 
 def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = False) -> pa.Schema:
-    """The Arrow schema of changes that tasks are given."""
+    """The Arrow schema of changes that tasks are given.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        A column is called as the one that says what becomes of a row.
+    """
+    if CHANGE_TYPE in names:
+        raise invalid(
+            f"The column '{CHANGE_TYPE}' gets a value, and in tasks a column of this name says what becomes of a "
+            "row: leave it out, or rename it by alter_columns of pennon"
+        )
     kind = [pa.field(CHANGE_TYPE, pa.string())] if change_type else []
     return pa.schema([ADDRESS, *kind, *(columns.field(name).with_nullable(True) for name in names)])
 
@@ -332,7 +343,7 @@ def take_rows(target: Target, ids: DataFrame, columns: tuple[str, ...] | None) -
     _check_ids(ids)
     options = target.options(version=int(table.version), columns=columns)
     options = tables.with_stored_columns(table, options, target.spark)
-    names = [*tables.read_columns(table, options), ROW_ID]
+    names = [*(name for name in tables.read_columns(table, options) if name != ROW_ID), ROW_ID]
     full = target.options(version=int(table.version), columns=tuple(names))
     schema = tables.read_schema(table, full)
     expected = expected_schema(schema)
@@ -346,7 +357,7 @@ def take_rows(target: Target, ids: DataFrame, columns: tuple[str, ...] | None) -
                 rows = with_blobs(opened, opened.take_rows(batch.column(0), columns=plain), blobs)
                 yield from spark_rows(rows, expected)
 
-    return mapped(ids, taken, schema)
+    return mapped(ids.select(ids[ROW_ID].cast("long").alias(ROW_ID)), taken, schema)
 
 
 def _check_ids(frame: DataFrame) -> None:

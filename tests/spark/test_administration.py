@@ -15,7 +15,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 from pyspark_pennon import LanceTable, administration, local_frames, write
 from pyspark_pennon.administration import replaced_before
 from pyspark_pennon.local_frames import local_frame
@@ -168,6 +168,28 @@ def test_figures_and_history(spark: SparkSession, table: pennon.LanceDataset) ->
     named = handle.alias("t")
     assert named.toDF(columns=["id"]).selectExpr("max(t.id)").first()[0] == 102
     assert handle._target.alias is None
+
+
+def test_times_are_instants_in_any_session(spark: SparkSession, table: pennon.LanceDataset) -> None:
+    handle = LanceTable.forPath(spark, table.uri)
+    handle.createTag("gold")
+    handle.createBranch("dev")
+    before = handle.history().collect()
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        frames = [
+            handle.history(),
+            handle.detail(),
+            handle.tags(),
+            handle.branches(),
+            handle.vacuum(0, dryRun=True),
+        ]
+        assert frames[0].collect() == before
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+    kinds = [field.dataType for frame in frames for field in frame.schema.fields]
+    assert TimestampNTZType() not in kinds
+    assert kinds.count(TimestampType()) == 6
 
 
 def test_restore(spark: SparkSession, table: pennon.LanceDataset) -> None:

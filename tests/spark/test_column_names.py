@@ -251,6 +251,8 @@ def test_where_case_matters(spark: SparkSession, table: LanceTable) -> None:
 def test_names_with_back_ticks(spark: SparkSession, uri: str) -> None:
     frame = spark.sql("SELECT 1L, 10, 'x'").toDF("id", "v`w", "`")
     write(frame, uri)
+    write(spark.range(3).toDF("*"), f"{uri}-star")
+    assert read(spark, f"{uri}-star", where="`*` > 1").collect() == [(2,)]
     write(frame.selectExpr("id + 1 id", "`v``w`", "````"), uri, mode="append")
     write(frame.selectExpr("id + 8 id", "`v``w`", "````"), uri, mode="overwrite", replace_where="id >= 2")
     table = LanceTable.forPath(spark, uri).alias("t")
@@ -320,6 +322,25 @@ def test_system_columns_of_another_case(spark: SparkSession, uri: str) -> None:
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
     assert lance.dataset(uri).to_table().sort_by("v").to_pydict() == {"v": [1, 6], "_RowAddr": [5, 6]}
+
+
+def test_a_column_that_says_what_becomes_of_a_row(spark: SparkSession, uri: str) -> None:
+    """A table that keeps a change feed has one."""
+    write(frame_of(spark, [(1, "insert"), (2, "insert")], "id long, _change_type string"), uri, max_tasks=1)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    values = frame_of(spark, [(2, "delete"), (3, "delete")], "id long, _change_type string").alias("s")
+    acts = (
+        lambda: table.update("id = 2", {"_change_type": "'delete'"}),
+        lambda: table.updateRows(frame_of(spark, [(1, "delete")], "_rowid long, _change_type string")),
+        lambda: table.merge(values, "t.id = s.id").whenMatchedUpdateAll().execute(),
+        lambda: table.merge(values, "t.id = s.id").whenNotMatchedInsertAll().execute(),
+    )
+    for act in acts:
+        with pytest.raises(pennon.InvalidInputError, match="'_change_type' gets a value, and in tasks"):
+            act()
+    table.merge(values, "t.id = s.id").whenMatchedUpdate("s._change_type = 'delete'", {"id": "t.id * 10"}).execute()
+    table.updateColumnsFrom(frame_of(spark, [(1, "delete")], "id long, _change_type string"), "id")
+    assert content(table) == [{"id": 1, "_change_type": "delete"}, {"id": 20, "_change_type": "insert"}]
 
 
 def test_the_source_of_a_merge_is_a_frame(table: LanceTable) -> None:

@@ -378,6 +378,30 @@ def test_clauses_are_of_one_row(spark: SparkSession, dataset: pennon.LanceDatase
     assert counts(table.merge(counted, "t.id = s.id").whenMatchedUpdateAll("s.n > 1").execute()) == (3, 0, 0)
 
 
+def test_a_condition_decides_once_about_a_row(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    values = spark.range(20, 60).alias("s")
+    new = {"n": "-1", "name": "'new'"}
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(values, "t.id = s.id")
+    merge = merge.whenMatchedUpdate("rand() < 0.2", new).whenMatchedUpdate("rand() < 0.2", new)
+    merge = merge.whenNotMatchedInsert("rand() < 0.5", {"id": "s.id", **new})
+    updated, _, inserted = counts(merge.whenNotMatchedBySourceUpdate("rand() < 0.5", new).execute())
+    found = rows_by_id(uri).values()
+    assert len(found) == 40 + inserted
+    assert sum(row["name"] == "new" for row in found) == updated + inserted
+    assert {row["n"] == -1 for row in found if row["name"] == "new"} == {True}
+    assert None not in {row["id"] for row in found if row["vector"] is None}
+
+
+def test_what_spark_reads_with_fewer_digits_is_assigned_by_all_updates(spark: SparkSession, uri: str) -> None:
+    nanoseconds = pa.array([1001, 2002, 3003], pa.timestamp("ns"))
+    pennon.write_dataset(pa.table({"id": [1, 2, 3], "v": [0, 0, 0], "at": nanoseconds}), uri)
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(spark.range(1, 3).alias("s"), "t.id = s.id")
+    merge = merge.whenMatchedUpdate(set={"v": "5"}).whenNotMatchedBySourceUpdate(set={"at": "NULL"})
+    with pytest.raises(pennon.InvalidInputError, match="Not all update clauses assign the column 'at'"):
+        merge.execute()
+    assert pennon.dataset(uri).version == 1
+
+
 @pytest.mark.parametrize("broadcast", ["10MB", "-1"])
 def test_a_source_that_has_a_name_twice(
     spark: SparkSession, dataset: pennon.LanceDataset, uri: str, broadcast: str

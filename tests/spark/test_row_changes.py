@@ -142,6 +142,8 @@ def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
     handle.delete("id = 5")
     ids = frame_of(spark, [(7,), (59,), (5,), (7,)], "_rowid long").coalesce(1)
     taken = handle.takeRows(ids, ["name"])
+    decimals = handle.takeRows(ids.selectExpr("CAST(_rowid AS DECIMAL(20, 0)) _rowid"), ["_rowid", "name"])
+    assert decimals.collect() == taken.collect()
     handle.update("id = 7", {"name": "'later'"})
     assert [tuple(row) for row in taken.collect()] == [("Name 7", 7), ("Name 59", 59), ("Name 7", 7)]
     new = frame_of(spark, [(59, "x", 1), (0, "y", 2)], "_rowid long, name string, part long")

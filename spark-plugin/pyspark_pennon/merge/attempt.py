@@ -93,8 +93,8 @@ class MergeAttempt:
         self._address = f"{quoted(self._alias)}.{ROW_ADDRESS}"
         self._new = list(new)
         self._schema = pa.schema([*table.schema, *new])
-        for changing in (clauses.matched, clauses.by_source):
-            check_types(self._schema, [clause for clause in changing if clause.action == "update"])
+        changing = (*clauses.matched, *clauses.by_source)
+        check_types(self._schema, [clause for clause in changing if clause.action == "update"])
         self._everything = target.everything(table).alias(self._alias)
         self._options = target.options(version=int(table.version))
         self._clauses = Clauses(
@@ -102,8 +102,9 @@ class MergeAttempt:
             typed_clauses(clauses.inserts, source, self._schema),
             typed_clauses(clauses.by_source, self._everything, self._schema),
         )
-        self._updated = assigned_names(self._schema, [*clauses.matched, *clauses.by_source])
-        self._columns = assigned_names(self._schema, [*clauses.matched, *clauses.by_source, *clauses.inserts])
+        self._updated = assigned_names(self._schema, changing)
+        self._columns = assigned_names(self._schema, [*changing, *clauses.inserts])
+        self._changes_schema = changes_schema(self._schema, self._columns, change_type=True)
         stored = list(table.schema.names)
         self._evaluation = Evaluation(self._schema, stored, self._alias, self._columns, self._updated)
 
@@ -121,7 +122,7 @@ class MergeAttempt:
         """Write the changes, and commit them together with the new columns."""
         from pennon import jobs
 
-        schema = changes_schema(self._schema, self._columns, change_type=True)
+        schema = self._changes_schema
         named, exact_keys = self._named(keys)
         plan = jobs.plan_change_rows(
             with_columns(self._table, self._new),
@@ -232,7 +233,7 @@ class MergeAttempt:
             # Rows that several rows of the source match are deleted all the same.
             once = pairs.select(ROW_ADDRESS).distinct().alias(self._alias)
             return self._decided(once, clauses, address, block_of(address)), False
-        both = self._everything.crossJoin(source).select(*self._evaluation.of(clauses))
+        both = self._everything.crossJoin(source).select(*self._evaluation.inputs(clauses))
         names = [name for name in needed_columns(both, self._everything) if name != ROW_ADDRESS]
         is_same = fn.col(NUMBER) == fn.col(_MATCH)
         if not names:
@@ -276,7 +277,7 @@ class MergeAttempt:
         from pyspark.sql import functions as fn
 
         clauses = self._clauses.by_source
-        evaluated = self._everything.select(ROW_ADDRESS, *self._evaluation.of(clauses))
+        evaluated = self._everything.select(ROW_ADDRESS, *self._evaluation.inputs(clauses))
         columns = needed_columns(evaluated, self._everything)
         rows = others(pairs, self._table, self._options, columns, tasks).alias(self._alias)
         return self._decided(rows, clauses, fn.col(self._address), None)
@@ -286,9 +287,11 @@ class MergeAttempt:
         from pyspark.sql import functions as fn
 
         owners = [] if owner is None else [owner.cast("long").alias(_OWNER)]
-        wanted = frame.select(address.alias(ROW_ADDRESS), *self._evaluation.of(clauses), *owners)
+        taken = frame.select("*", self._evaluation.taken(clauses))
+        wanted = taken.select(address.alias(ROW_ADDRESS), *self._evaluation.of(clauses), *owners)
         # Spark would move the filter below the columns, and call functions in Python for both.
-        return wanted if may_call_python(wanted) else wanted.where(fn.col(CHANGE_TYPE).isNotNull())
+        is_native = not (may_call_python(taken) or may_call_python(wanted))
+        return wanted.where(fn.col(CHANGE_TYPE).isNotNull()) if is_native else wanted
 
     def _written(
         self, changes: DataFrame, shipped: ShippedPlan, schema: pa.Schema, pairs: DataFrame, tasks: int

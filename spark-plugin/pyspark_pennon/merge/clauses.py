@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark_pennon.errors import invalid
 from pyspark_pennon.spark_api import as_column
@@ -12,10 +12,14 @@ from pyspark_pennon.types.assigned_values import assigned, of_one_row, with_null
 from pyspark_pennon.types.schema import CHANGE_TYPE, quoted, spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+CLAUSE = "_pennon_clause"
+"""The number of the clause that takes a row."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +56,55 @@ class Evaluation:
     columns: list[str]
     updated: list[str]
 
-    def of(self, clauses: Sequence[Clause]) -> list[Column]:
-        """What becomes of a row and its new values, which have the Spark types of the table's columns."""
+    def taken(self, clauses: Sequence[Clause]) -> Column:
+        """The number of the first clause whose condition is true, null if none is.
+
+        A column of its own: a condition that is not deterministic decides once about a row.
+        """
         from pyspark.sql import functions as fn
 
-        def chosen(pick: Callable[[Clause], Column]) -> Column:
-            """The value of the first clause whose condition is true, null if none is."""
-            value = fn.lit(None)
-            for clause in reversed(clauses):
-                if clause.condition is None:
-                    value = pick(clause)
-                else:
-                    value = fn.when(as_column(clause.condition), pick(clause)).otherwise(value)
-            return value
+        number = fn.lit(None).cast("int")
+        for at, clause in reversed([*enumerate(clauses)]):
+            own, condition = fn.lit(at), clause.condition
+            number = own if condition is None else fn.when(as_column(condition), own).otherwise(number)
+        return number.alias(CLAUSE)
 
-        columns = [chosen(lambda clause: fn.lit(clause.action)).cast("string").alias(CHANGE_TYPE)]
+    def of(self, clauses: Sequence[Clause]) -> list[Column]:
+        """What becomes of a row and its new values in the Spark types of the table's columns, by its clause."""
+        from pyspark.sql import functions as fn
+
+        # Each operation on a Column takes a millisecond, and there may be thousands of columns.
+        number = fn.col(CLAUSE)
+        is_taken = [None if clause.condition is None else number == at for at, clause in enumerate(clauses)]
+
+        def chosen(values: Iterable[Column]) -> Column:
+            found = fn.lit(None)
+            for is_own, value in reversed([*zip(is_taken, values, strict=True)]):
+                found = value if is_own is None else fn.when(is_own, value).otherwise(found)
+            return found
+
+        columns = [chosen(fn.lit(clause.action) for clause in clauses).cast("string").alias(CHANGE_TYPE)]
         for name in self.columns:
             kind = with_nulls(spark_type(self.schema.field(name)))
-
-            def value(clause: Clause, name: str = name, kind: Any = kind) -> Column:
-                if clause.values is not None and name in clause.values:
-                    return as_column(clause.values[name])
-                if clause.action == "update" and name in self.updated and name in self.stored:
-                    # Another clause assigns it.
-                    return fn.col(f"{quoted(self.alias)}.{quoted(name)}")
-                return fn.lit(None).cast(kind)
-
-            columns.append(chosen(value).cast(kind).alias(name))
+            values = (self._value(clause, name, kind) for clause in clauses)
+            columns.append(chosen(values).cast(kind).alias(name))
         return columns
+
+    def inputs(self, clauses: Sequence[Clause]) -> list[Column]:
+        """All that is computed of the two sides, whatever clause takes a row."""
+        kinds = {name: with_nulls(spark_type(self.schema.field(name))) for name in self.columns}
+        values = (self._value(clause, name, kind) for clause in clauses for name, kind in kinds.items())
+        return [self.taken(clauses), *values]
+
+    def _value(self, clause: Clause, name: str, kind: DataType) -> Column:
+        from pyspark.sql import functions as fn
+
+        if clause.values is not None and name in clause.values:
+            return as_column(clause.values[name])
+        if clause.action == "update" and name in self.updated and name in self.stored:
+            # Another clause assigns it.
+            return fn.col(f"{quoted(self.alias)}.{quoted(name)}")
+        return fn.lit(None).cast(kind)
 
 
 def assigned_names(schema: pa.Schema, clauses: Sequence[Clause]) -> list[str]:

@@ -56,7 +56,7 @@ def mapped(
     """`frame.mapInArrow(function, schema)`, within [quick_task][]."""
     names = frame.columns
     # PySpark looks columns up by their names without quoting these.
-    is_renamed = any("`" in name or "." in name for name in names)
+    is_renamed = any("`" in name or "." in name or name == "*" for name in names)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with quick_task():

@@ -71,18 +71,31 @@ def assigned(frame: DataFrame, columns: pa.Schema, values: Mapping[str, Column])
 
     given = of_one_row(frame, {f"The value of column '{name}'": value for name, value in values.items()}).schema
     is_sensitive = is_case_sensitive(frame.sparkSession)
-    found = {}
+    found, converted = {}, dict[str, _Fit]()
     for (name, value), field in zip(values.items(), given.fields, strict=True):
         fit = _Fit(name, field.dataType, spark_type(columns.field(name)), is_sensitive)
         if fit.is_same or fit.is_cast:
             found[name] = fit.of(value)
             continue
+        converted[name] = fit
         try:
             found[name] = fn.transform(fn.array(value), fit.of)[0]
-            _ = frame.select(found[name]).schema
         except AnalysisException:
             raise fit.refused() from None
+    # At once: Spark looks at all columns of the frame for each.
+    if converted and not _is_valid(frame, [found[name] for name in converted]):
+        for name, fit in converted.items():
+            if not _is_valid(frame, [found[name]]):
+                raise fit.refused()
     return found
+
+
+def _is_valid(frame: DataFrame, values: list[Column]) -> bool:
+    try:
+        _ = frame.select(*values).schema
+    except AnalysisException:
+        return False
+    return True
 
 
 def of_one_row(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
