@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -162,7 +162,28 @@ def _hugging_face_reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchR
     """The rows of a dataset of Hugging Face: those that are selected, in their order, with its features."""
     if schema is None and data.features is not None:
         schema = data.features.arrow_schema
-    return _batches_reader(data.with_format("arrow").iter(batch_size=_HUGGING_FACE_ROWS), schema, None)
+    rows = data.with_format("arrow")
+    examples = getattr(data, "_ex_iterable", None)
+    if examples is None or getattr(examples, "iter_arrow", None):
+        return _batches_reader(rows.iter(batch_size=_HUGGING_FACE_ROWS), schema, None)
+    # Of rows of Python it makes tables of one row, and fails to join those that differ in types, such as nulls.
+    if data.features is not None and hasattr(data, "decode"):
+        return _batches_reader(_typed(data, data.features), schema, None)
+    return _batches_reader(_joined(rows.iter(batch_size=1)), schema, None)
+
+
+def _joined(rows: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Larger tables of tables of one row, with types that all rows of a table fit."""
+    left = iter(rows)
+    while part := list(islice(left, _HUGGING_FACE_ROWS)):
+        yield pa.concat_tables(part, promote_options="permissive").combine_chunks()
+
+
+def _typed(data: Any, features: Any) -> Iterator[pa.Table]:
+    """Tables of rows of Python, with the types of the features; stored images keep their bytes."""
+    make = sys.modules["datasets"].Dataset.from_dict
+    for batch in data.decode(False).with_format(None).iter(batch_size=_HUGGING_FACE_ROWS):
+        yield make(batch, features=features).with_format("arrow")[:]
 
 
 def _imported(read: Callable[[Any], Any], data: Any) -> Any:

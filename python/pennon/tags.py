@@ -129,7 +129,9 @@ class Tags(Named):
         pennon.AlreadyExistsError
             The tag exists.
         pennon.NotFoundError
-            There is no such version.
+            There is no such version, or a cleanup removed it meanwhile.
+        pennon.CommitConflictError
+            A cleanup is removing the version, and does not end; try again later.
         pennon.InvalidInputError
             The name is empty or has characters other than ASCII letters, digits, `.`, `-` and `_`.
 
@@ -147,6 +149,13 @@ class Tags(Named):
 
     def update(self, tag: str, reference: Reference | None = None) -> None:
         """Point a tag at another version.
+
+        Raises
+        ------
+        pennon.NotFoundError
+            There is no such tag or version, or a cleanup removed the version meanwhile.
+        pennon.CommitConflictError
+            A cleanup is removing the version, and does not end; try again later.
 
         Examples
         --------

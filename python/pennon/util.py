@@ -15,6 +15,8 @@ from pennon.indices.builder import IndicesBuilder
 from pennon.write import write_dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import numpy as np
 
     from pennon.dataset import LanceDataset
@@ -26,7 +28,7 @@ __all__ = ["KMeans", "validate_vector_index"]
 explain_absent_names(__name__)
 
 _METRICS = {"l2": "l2", "euclidean": "l2", "cosine": "cosine", "dot": "dot"}
-_VALUES_AT_ONCE = 1 << 24
+_VALUES_AT_ONCE = 1 << 22
 
 
 class KMeans:
@@ -109,7 +111,10 @@ class KMeans:
         Raises
         ------
         pennon.InvalidInputError
-            There are fewer vectors than clusters, or they are not of float32.
+            There are fewer vectors than clusters, not counting those that are null or have a value that is not
+            finite; or they are not of float32.
+        pennon.MissingPackageError
+            Numpy is not installed.
 
         Examples
         --------
@@ -120,9 +125,11 @@ class KMeans:
         >>> len(model.centroids)
         3
         """
+        np = require("numpy", "numpy", "KMeans.fit")
         vectors = _vectors(data)
-        if len(vectors) < self.k:
-            raise TooFewVectorsError(f"KMeans has {len(vectors)} vectors for {self.k} clusters")
+        count = sum(int(valid.sum()) for _, valid in _parts(np, vectors, 1))
+        if count < self.k:
+            raise TooFewVectorsError(f"KMeans has {count} vectors for {self.k} clusters")
         # The core trains on the column of a table.
         uri = f"memory://kmeans-{uuid4()}"
         table = write_dataset(pa.table({"vector": vectors}), uri)
@@ -168,20 +175,18 @@ class KMeans:
         dimension = self._centroids.type.list_size
         if vectors.type.list_size != dimension:
             raise InvalidInputError(f"Vectors have {vectors.type.list_size} dimensions, expected {dimension}")
-        centers = _rows(np, self._centroids)
+        # In float32, what vectors far from the origin differ in would be rounded away.
+        centers = _rows(np, self._centroids).astype(np.float64)
         lengths = np.linalg.norm(centers, axis=1)
         if self._metric_type == "cosine":
             centers = centers / np.where(lengths == 0, 1, lengths)[:, None]
         # The distance without what all clusters have in common.
         offsets = lengths**2 / 2 if self._metric_type == "l2" else np.zeros(len(centers))
         found: list[pa.UInt32Array] = []
-        step = max(1, _VALUES_AT_ONCE // max(len(centers), dimension))
-        for start in range(0, len(vectors), step):
-            part = vectors.slice(start, step)
-            rows = _rows(np, part)
-            invalid = ~np.isfinite(rows).all(axis=1)
-            nearest = np.argmin(offsets - rows @ centers.T, axis=1).astype(np.uint32)
-            found.append(pa.array(nearest, mask=invalid | part.is_null().to_numpy(zero_copy_only=False)))
+        for rows, valid in _parts(np, vectors, len(centers)):
+            finite = np.where(valid[:, None], rows, 0).astype(np.float64)
+            nearest = np.argmin(offsets - finite @ centers.T, axis=1).astype(np.uint32)
+            found.append(pa.array(nearest, mask=~valid))
         return pa.concat_arrays(found) if found else pa.array([], pa.uint32())
 
 
@@ -229,9 +234,13 @@ def validate_vector_index(
     >>> validate_vector_index(table, "vector", sample_size=20)
     """
     np = require("numpy", "numpy", "validate_vector_index")
-    rows = dataset.to_table([column]) if sample_size is None else dataset.sample(sample_size, [column])
+    if sample_size is None:
+        batches: Iterable[pa.RecordBatch] = dataset.to_batches([column])
+    else:
+        batches = dataset.sample(sample_size, [column]).to_batches()
     passed = total = 0
-    for vector in rows[column].to_pylist():
+    # Values of Python take several times the memory of a vector.
+    for vector in (value.as_py() for batch in batches for value in batch[column]):
         if vector is None or np.isnan(np.asarray(vector, np.float64)).any():
             continue
         nearest = {"column": column, "q": vector, "k": 1, "nprobes": 1, "refine_factor": refine_factor}
@@ -261,6 +270,18 @@ def _vectors(data: Any) -> pa.FixedSizeListArray:
     if data.ndim != 2 or str(data.dtype) != "float32":
         raise InvalidInputError(f"Vectors must be a 2-D array of float32, found {data.ndim}-D of {data.dtype}")
     return pa.FixedSizeListArray.from_arrays(pa.array(data.reshape(-1)), data.shape[1])
+
+
+def _parts(np: Any, vectors: pa.FixedSizeListArray, width: int) -> Iterator[tuple[Any, Any]]:
+    """Vectors as arrays of numpy, and which of them are valid and finite: a part for each few values.
+
+    A vector has as many values as elements, or `width`, whichever is more.
+    """
+    step = max(1, _VALUES_AT_ONCE // max(vectors.type.list_size, width))
+    for start in range(0, len(vectors), step):
+        part = vectors.slice(start, step)
+        rows = _rows(np, part)
+        yield rows, np.isfinite(rows).all(axis=1) & part.is_valid().to_numpy(zero_copy_only=False)
 
 
 def _rows(np: Any, vectors: pa.FixedSizeListArray) -> Any:

@@ -120,9 +120,9 @@ def test_parts_of_nothing_but_older_values_are_not_merged(uri: str, stable: bool
         pennon.dataset(uri).merge_existing_index_segments(parts)
 
 
-@pytest.mark.parametrize("merged", [False, True], ids=["parts", "merged"])
+@pytest.mark.parametrize("how", ["parts", "merged", "by the operation"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_parts_without_rows_that_were_restored(uri: str, stable: bool, kind: str, merged: bool) -> None:
+def test_parts_without_rows_that_were_restored(uri: str, stable: bool, kind: str, how: str) -> None:
     """Parts are built after a deletion, and the version before it is restored."""
     table = numbers(uri, stable, kind)
     table.delete("id in (5, 25)")
@@ -132,12 +132,16 @@ def test_parts_without_rows_that_were_restored(uri: str, stable: bool, kind: str
     table = pennon.dataset(uri)
     # As many rows as before are deleted, but others; of the last fragment the same one.
     table.delete("id in (26, 45)")
-    if merged:
+    if how == "merged":
         parts = [table.merge_existing_index_segments(parts)]
         assert parts[0].fragment_ids == {2}
-    table.commit_existing_index_segments("v_idx", "v", parts)
+    if how == "by the operation":
+        create = pennon.LanceOperation.CreateIndex([dataclasses.replace(part, name="v_idx") for part in parts], [])
+        table = pennon.LanceDataset.commit(uri, create, read_version=table.version)
+    else:
+        table.commit_existing_index_segments("v_idx", "v", parts)
     covered = [segment.fragment_ids for segment in table.describe_indices()[0].segments]
-    assert covered == ([{2}] if merged else [set(), {2}])
+    assert covered == ([{2}] if how == "merged" else [set(), {2}])
     compare(uri, kind)
     assert table.count_rows(has(25, kind)) == 1
     table.optimize.optimize_indices()

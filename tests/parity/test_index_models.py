@@ -167,9 +167,21 @@ def test_forms_of_vectors() -> None:
     refused("found list", model.fit, VECTORS.tolist())
     refused("8 dimensions, expected 16", model.predict, np.zeros((1, 8), np.float32))
     refused("metric_type", pennon.util.KMeans, 2, "hamming")
-    with pytest.raises(pennon.errors.TooFewVectorsError, match="1 vectors for 2 clusters"):
-        model.fit(VECTORS[:1])
+    for few in (VECTORS[:1], holes):
+        with pytest.raises(pennon.errors.TooFewVectorsError, match="1 vectors for 2 clusters"):
+            model.fit(few)
     assert repr(model) == "KMeans(k=2, metric_type='l2')"
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1, 10_000), (1e20, 0), (1e-25, 0)])
+def test_clusters_of_large_and_small_numbers(scale: float, shift: float) -> None:
+    """Each is nearest to itself, which distances in float32 do not tell. The reference tells them by the shift."""
+    vectors = (VECTORS[:64] * scale + shift).astype(np.float32)
+    centroids = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), DIMENSION)
+    found = {library: library.util.KMeans(64, centroids=centroids).predict(vectors) for library in LIBRARIES}
+    assert found[pennon].to_pylist() == list(range(64))
+    if shift:
+        assert found[lance] == found[pennon]
 
 
 def test_an_index_that_finds_what_is_there(uri: str) -> None:

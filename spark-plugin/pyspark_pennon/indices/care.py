@@ -142,13 +142,31 @@ def _with_parameters(table: Any, index: Any, groups: list[list[int]], *, retrain
         return replace(plan, removed=entries)
     newest = max((max(entry.fragment_ids or (-1,)) for entry in entries), default=-1)
     has_ids = table.has_stable_row_ids and index.index_type not in _BY_ADDRESS
-    # Values that were replaced in place are in a data file of their own.
-    added = [table.get_fragment(number) for group in groups for number in group]
-    may_be_named = any(part.fragment_id <= newest or len(part.metadata.files) > 1 for part in added)
-    if has_ids or may_be_named:
+    added = {number for group in groups for number in group}
+    if has_ids or min(added) <= newest or _were_there(table, entries, added):
         covering = {segment.uuid for segment in live}
         return replace(plan, removed=entries, merged=[entry for entry in entries if entry.uuid in covering])
     return plan
+
+
+def _were_there(table: Any, entries: list[Any], fragments: set[int]) -> bool:
+    """Whether one of some fragments was there in a version that an entry was made for, which may name its rows:
+    values that were replaced in place since then are not covered any more.
+    """
+    versions = {entry.dataset_version or table.version for entry in entries}
+    return any(not fragments.isdisjoint(_known(table, version, fragments)) for version in versions)
+
+
+def _known(table: Any, version: int, fragments: set[int]) -> Any:
+    """The fragments of a version. Of a version that is gone those with several data files, as most have in which
+    values were replaced in place.
+    """
+    from pennon import NotFoundError
+
+    try:
+        return table.checkout_version(version).fragment_ids()
+    except NotFoundError:
+        return [number for number in fragments if len(table.get_fragment(number).metadata.files) > 1]
 
 
 def _built(

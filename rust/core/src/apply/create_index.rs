@@ -1,15 +1,25 @@
-//! CreateIndex: entries are added and removed. A fragment in which indexed values were replaced after the version that
-//! an entry was made for is not covered by it.
+//! CreateIndex: entries are added and removed. A fragment in which indexed values were replaced, or deleted rows restored,
+//! after the version that an entry was made for is not covered by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
 use uuid::Uuid;
 
 use super::{ApplyContext, indices};
 use crate::manifest::{IndexMetadata, Manifest};
 use crate::transaction::CreateIndex;
 use crate::{Error, Result};
+
+/// A version that an entry was made for, which is not the current one.
+#[derive(Debug, Clone)]
+pub struct IndexedVersion {
+    /// The version.
+    pub manifest: Arc<Manifest>,
+    /// The fragments that have rows which are deleted in that version: an older one was restored since then.
+    pub restored: RoaringBitmap,
+}
 
 pub(super) fn apply(
     create: &CreateIndex,
@@ -36,22 +46,25 @@ pub(super) fn apply(
         entries.push(entry.clone());
     }
     match entries.get_mut(kept..) {
-        Some(new) => uncover_older_values(new, context.indexed, next),
+        Some(new) => uncover_older(new, context.indexed, next),
         None => Ok(()),
     }
 }
 
-/// Takes the fragments out of what entries cover in which values of their fields were replaced since the versions that they
-/// were made for. An entry that is not in `indexed` was made for `next`.
-pub fn uncover_older_values(
+/// Takes the fragments out of what entries cover in which values of their fields were replaced, or deleted rows restored,
+/// since the versions that they were made for. An entry that is not in `indexed` was made for `next`.
+pub fn uncover_older(
     entries: &mut [IndexMetadata],
-    indexed: &BTreeMap<Uuid, Arc<Manifest>>,
+    indexed: &BTreeMap<Uuid, IndexedVersion>,
     next: &Manifest,
 ) -> Result<()> {
     for entry in entries {
-        let Some(before) = indexed.get(&entry.uuid) else { continue };
+        let Some(IndexedVersion { manifest, restored }) = indexed.get(&entry.uuid) else { continue };
         let Some(covered) = entry.fragments.clone() else { continue };
-        indices::uncover_rewritten(std::slice::from_mut(entry), before, next, &covered)?;
+        indices::uncover_rewritten(std::slice::from_mut(entry), manifest, next, &covered)?;
+        if let Some(covered) = entry.fragments.as_ref().filter(|covered| !covered.is_disjoint(restored)) {
+            *entry = entry.with_fragments(covered - restored)?;
+        }
     }
     Ok(())
 }

@@ -29,7 +29,6 @@ mod update_bases;
 mod update_config;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -38,7 +37,7 @@ use crate::manifest::{Fragment, IndexMetadata, Manifest, Timestamp, WriterVersio
 use crate::transaction::{Operation, Transaction};
 use crate::{Error, FragmentId, Result, Version};
 
-pub use create_index::uncover_older_values;
+pub use create_index::{IndexedVersion, uncover_older};
 pub use lineage_columns::{Sequences, needed_lineage_columns};
 
 /// What applying a transaction needs besides the transaction.
@@ -53,8 +52,8 @@ pub struct ApplyContext<'a> {
     /// Content of the version that a `Restore` goes back to or a `Clone` copies.
     pub restored: Option<&'a (Manifest, Vec<IndexMetadata>)>,
     /// By entry of a `CreateIndex` the version that it was made for, if that is not the current one: values that were
-    /// replaced since then are not covered by it.
-    pub indexed: &'a BTreeMap<Uuid, Arc<Manifest>>,
+    /// replaced and rows that were restored since then are not covered by it.
+    pub indexed: &'a BTreeMap<Uuid, IndexedVersion>,
     /// The entry that keeps old row addresses usable after a `Rewrite` whose indices are not rewritten (table format
     /// 9.5); a transaction cannot contain it.
     pub fragment_reuse: Option<&'a IndexMetadata>,

@@ -29,7 +29,7 @@ fn read(name: &str) -> (Manifest, Vec<IndexMetadata>, Transaction) {
     (file.manifest, indices, transaction)
 }
 
-static NO_VERSIONS: BTreeMap<Uuid, Arc<Manifest>> = BTreeMap::new();
+static NO_VERSIONS: BTreeMap<Uuid, IndexedVersion> = BTreeMap::new();
 static NO_INLINE_LINEAGE: BTreeMap<FragmentId, Fragment> = BTreeMap::new();
 
 fn context() -> ApplyContext<'static> {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use pennon_core::apply::{ApplyContext, apply, needed_lineage_columns};
+use futures::FutureExt;
+use pennon_core::apply::{ApplyContext, IndexedVersion, apply, needed_lineage_columns};
 use pennon_core::lengths::to_u64;
 use pennon_core::manifest::naming;
 use pennon_core::manifest::{
@@ -12,6 +13,7 @@ use pennon_core::manifest::{
 };
 use pennon_core::transaction::{Operation, Transaction};
 use pennon_core::{Error, FragmentId, Result, Version, checksum, wire};
+use roaring::RoaringBitmap;
 use tracing::warn;
 use uuid::Uuid;
 
@@ -232,7 +234,7 @@ struct NextManifest {
     current: Option<Arc<Manifest>>,
     indices: Arc<Vec<IndexMetadata>>,
     restored: Option<(Manifest, Vec<IndexMetadata>)>,
-    indexed: BTreeMap<Uuid, Arc<Manifest>>,
+    indexed: BTreeMap<Uuid, IndexedVersion>,
     reuse: Option<IndexMetadata>,
     inline_lineage: BTreeMap<FragmentId, Fragment>,
     timestamp: Timestamp,
@@ -358,7 +360,7 @@ pub(super) async fn remove_repeated(files: &[StagedFile], earlier: &Snapshot) {
 async fn indexed(
     current: &Arc<Snapshot>,
     transaction: &Transaction,
-) -> Result<BTreeMap<Uuid, Arc<Manifest>>> {
+) -> Result<BTreeMap<Uuid, IndexedVersion>> {
     match &transaction.operation {
         Operation::CreateIndex(create) if !is_planted(Fault::IndexedVersionIsForgotten) => {
             indexed_versions(current, &create.new_indices, transaction.read_version).await
@@ -375,7 +377,7 @@ pub(crate) async fn indexed_versions(
     current: &Arc<Snapshot>,
     entries: &[IndexMetadata],
     read: Version,
-) -> Result<BTreeMap<Uuid, Arc<Manifest>>> {
+) -> Result<BTreeMap<Uuid, IndexedVersion>> {
     let mut found = BTreeMap::new();
     let known = current.indices().await?;
     // What these cover every version since then has kept true.
@@ -393,7 +395,11 @@ pub(crate) async fn indexed_versions(
         }
         let scheme = current.source().scheme;
         match load::load_version(&current.store, current.session(), version, scheme).await {
-            Ok(snapshot) => found.insert(entry.uuid, Arc::clone(&snapshot.manifest)),
+            Ok(snapshot) => {
+                let restored = restored_fragments(&snapshot, current, entry).await?;
+                found
+                    .insert(entry.uuid, IndexedVersion { manifest: Arc::clone(&snapshot.manifest), restored })
+            }
             Err(error) if error.is_not_found() => {
                 return Err(Error::retryable_conflict(format!(
                     "Retryable commit conflict for version {}: version {version}, which the index was made for, is \
@@ -406,6 +412,31 @@ pub(crate) async fn indexed_versions(
         };
     }
     Ok(found)
+}
+
+/// The fragments of an entry that have rows now which are deleted in the version that it was made for.
+///
+/// Errors: those of reading deletion files.
+async fn restored_fragments(
+    made_for: &Arc<Snapshot>,
+    current: &Arc<Snapshot>,
+    entry: &IndexMetadata,
+) -> Result<RoaringBitmap> {
+    let checks = entry.fragments.iter().flatten().map(|id| {
+        let check = async move {
+            let (before, now) =
+                (made_for.manifest.fragment(FragmentId(id)), current.manifest.fragment(FragmentId(id)));
+            let (Some(before), Some(now)) = (before, now) else { return Ok(None) };
+            if before.deletion.is_none() || before.deletion == now.deletion {
+                return Ok(None);
+            }
+            let (before, now) =
+                futures::try_join!(made_for.deletion_vector(before), current.deletion_vector(now))?;
+            Ok(before.iter().any(|offset| !now.contains(offset)).then_some(id))
+        };
+        check.boxed()
+    });
+    Ok(runtime::gather(checks.collect()).await?.into_iter().flatten().collect())
 }
 
 /// Fragments whose lineage is in data columns and decides what the transaction makes of them, with it inline.

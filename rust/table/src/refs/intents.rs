@@ -6,12 +6,13 @@
 //! | `_refs/removals/<uuid>` | versions, JSON | a cleanup removes these versions, unless it sees names of them: who makes a tag waits |
 //!
 //! The format has no such thing; the reference neither writes nor reads such files. What a killed process left counts for
-//! an hour if it is of a restore, for a minute if it is of a removal, of which each has about a second of versions.
+//! an hour if it is of a restore, for five minutes if it is of a removal: a cleanup says of a thousand versions at most
+//! that it removes them, and of fewer if it takes its time.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use pennon_core::{Result, Version};
+use pennon_core::{Error, Result, Version};
 use tracing::warn;
 
 use super::{from_json, to_json};
@@ -22,8 +23,8 @@ const RESTORES: &str = "_refs/restores";
 const REMOVALS: &str = "_refs/removals";
 /// Seconds after which a file is one of a process that was killed.
 const LONGEST_RESTORE: i64 = 3600;
-const LONGEST_REMOVAL: i64 = 60;
-/// Looks at removals before one goes on without their end.
+const LONGEST_REMOVAL: i64 = 300;
+/// Looks at removals, one a second or less, before one gives up.
 const LOOKS: u32 = 120;
 
 /// Says that a version is being restored; gives the file to remove at the end.
@@ -45,7 +46,7 @@ async fn begin(store: &Store, path: String, content: Bytes) -> Result<String> {
 /// Removes the file of an intent, and its directories if they are empty. A failure is only logged.
 pub(crate) async fn end_intent(store: &Store, path: &str) {
     if let Err(error) = store.delete(path).await {
-        warn!(path = store.full_path(path), %error, "what has ended counts as if it went on");
+        warn!(path = store.full_path(path), %error, "the file of an intent was not removed");
     }
     let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     store.remove_empty_directories(folder.into_iter().chain(["_refs".to_owned()]).collect()).await;
@@ -58,15 +59,21 @@ pub(crate) async fn restores(store: &Store) -> Result<Vec<Version>> {
     Ok(files.iter().filter_map(version).collect())
 }
 
-/// Waits until no cleanup is removing a version, for a minute or two at most. Errors: those of the store, `Corrupt`.
+/// Waits until no cleanup is removing a version, for a minute or two at most.
+///
+/// Errors: those of the store, `Corrupt`, and a retryable `Conflict` if one still is.
 pub(super) async fn removals_ended(store: &Store, version: Version) -> Result<()> {
     for look in 1..=LOOKS {
         if !is_being_removed(store, version).await? {
-            break;
+            return Ok(());
         }
         runtime::pause(Duration::from_millis(50) * look.min(10)).await;
     }
-    Ok(())
+    Err(Error::retryable_conflict(format!(
+        "Version {version} is being removed by a cleanup, as a file in {} says. One that was killed counts for {} minutes",
+        store.full_path(REMOVALS),
+        LONGEST_REMOVAL / 60
+    )))
 }
 
 async fn is_being_removed(store: &Store, version: Version) -> Result<bool> {
@@ -85,13 +92,15 @@ async fn is_being_removed(store: &Store, version: Version) -> Result<bool> {
     Ok(false)
 }
 
-/// The files of a folder. Those that count no longer are removed.
+/// The files of a folder, without those that a local disk has while they are written. Those that count no longer are
+/// removed.
 async fn intents(store: &Store, folder: &str, longest: i64) -> Result<Vec<String>> {
     let (mut paths, now) = (Vec::new(), runtime::now());
     for file in store.list_below(folder).await? {
+        let is_begun = !file.path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
         if now.seconds.saturating_sub(file.modified.seconds) > longest {
             end_intent(store, &file.path).await;
-        } else {
+        } else if is_begun {
             paths.push(file.path);
         }
     }

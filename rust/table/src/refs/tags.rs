@@ -11,8 +11,8 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DateTimeText, RefLocation, RefOrder, check_ascii, check_name, from_json, main_store, name_of, timestamp,
-    to_json,
+    DateTimeText, RefLocation, RefOrder, begin_restore, check_ascii, check_name, end_intent, from_json,
+    main_store, name_of, timestamp, to_json,
 };
 use crate::runtime::utc_now;
 use crate::store::{Durability, Store};
@@ -82,8 +82,8 @@ impl Tags {
     /// Names a version; without a reference, the one this handle is at.
     ///
     /// Errors: `InvalidInput` "Ref is invalid: ..." for the name, `AlreadyExists` for a tag that is there,
-    /// `NotFound` for a version or tag that is not, also if a cleanup removed the version meanwhile, `Unsupported` on a store
-    /// that overwrites.
+    /// `NotFound` for a version or tag that is not, also if a cleanup removed the version meanwhile, a retryable `Conflict`
+    /// if one does not end with removing it, `Unsupported` on a store that overwrites.
     pub async fn create(&self, name: &str, reference: Option<VersionRef>) -> Result<()> {
         check_name(name, "Ref")?;
         check_ascii(name)?;
@@ -108,11 +108,30 @@ impl Tags {
         let created =
             old.created_at.and_then(|at| DateTime::from_timestamp(at.seconds, at.nanos)).unwrap_or(now);
         let (at, tag) = self.tag(reference, created, now, old.metadata.clone()).await?;
-        let new = to_json(&tag)?;
+        // The old version may be needed again, and has no name meanwhile.
+        let branch = VersionRef::Branch(old.branch.clone(), None);
+        let location =
+            RefLocation::of(&self.snapshot).follow(&store, self.snapshot.session(), branch).await?;
+        let old_store = location.store;
+        let begun = begin_restore(&old_store, old.version).await?;
+        let updated = self.put_new(&store, name, (&at, &tag), &old).await;
+        end_intent(&old_store, &begun).await;
+        updated
+    }
+
+    /// Writes a tag, and the old one again if the version of the new one is gone.
+    async fn put_new(
+        &self,
+        store: &Store,
+        name: &str,
+        (at, tag): (&Store, &TagFile),
+        old: &Tag,
+    ) -> Result<()> {
+        let new = to_json(tag)?;
         store.put(&path(name), new.clone(), self.durability).await?;
-        let Some(error) = self.version_error(&at, &tag).await else { return Ok(()) };
-        if is_stored(&store, name, &new).await {
-            store.put(&path(name), to_json(&file(&old))?, self.durability).await?;
+        let Some(error) = self.version_error(at, tag).await else { return Ok(()) };
+        if is_stored(store, name, &new).await {
+            store.put(&path(name), to_json(&file(old))?, self.durability).await?;
         }
         Err(error)
     }

@@ -96,15 +96,18 @@ fn an_index_does_not_cover_what_changed_since_it_was_made() {
         removed_indices: Vec::new(),
     }));
     let uuids: Vec<Uuid> = indices.iter().map(|entry| entry.uuid).collect();
-    let found = |older: &[Uuid]| {
-        let indexed = older.iter().map(|uuid| (*uuid, Arc::new(read.clone()))).collect();
+    let found = |older: &[Uuid], restored: &[u32]| {
+        let version =
+            IndexedVersion { manifest: Arc::new(read.clone()), restored: restored.iter().collect() };
+        let indexed = older.iter().map(|uuid| (*uuid, version.clone())).collect();
         let context = ApplyContext { indexed: &indexed, ..context() };
         let (_, found) = apply(Some(&newer), &[], &create, &context).unwrap();
         covered(&found).into_iter().map(|(_, ids)| ids).collect::<Vec<_>>()
     };
-    assert_eq!(found(&uuids), [vec![0, 1], vec![0]]);
+    assert_eq!(found(&uuids, &[]), [vec![0, 1], vec![0]]);
     // The second one was made for this version: it has the new values.
-    assert_eq!(found(&uuids[..1]), [vec![0, 1], vec![0, 1]]);
+    assert_eq!(found(&uuids[..1], &[]), [vec![0, 1], vec![0, 1]]);
+    assert_eq!(found(&uuids, &[0]), [vec![1], vec![]]);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use crate::store::Store;
 
 /// Manifests that a store deletes in about a second.
 const MANIFESTS: usize = 1000;
+/// Of those that are deleted a few at a time: so many in turn.
+const IN_TURN: usize = 20;
 
 /// How fast files are deleted.
 #[derive(Debug)]
@@ -21,8 +23,7 @@ pub(super) struct Pace {
     /// Whether files may be deleted by requests for many of them.
     in_bulk: bool,
     every: Option<Duration>,
-    /// Manifests that are deleted before somebody looks for new tags and other names again: those of a second, if there is a
-    /// limit.
+    /// Manifests that are deleted before somebody looks for new tags and other names again: those of a few seconds.
     pub(super) manifests_between_looks: usize,
     clock: Stopwatch,
     /// When the next file may be deleted, by the clock.
@@ -38,13 +39,14 @@ impl Pace {
         };
         let rate = positive("delete_rate_limit", options.delete_rate_limit)?;
         let concurrency = positive("delete_concurrency", options.delete_concurrency)?;
+        let at_a_time = concurrency.and_then(|n| usize::try_from(n).ok());
+        let of_a_second = rate.and_then(|n| usize::try_from(n).ok());
+        let in_turn = at_a_time.map(|n| n.saturating_mul(IN_TURN));
         Ok(Self {
-            at_a_time: concurrency.and_then(|n| usize::try_from(n).ok()).unwrap_or(runtime::IN_FLIGHT),
+            at_a_time: at_a_time.unwrap_or(runtime::IN_FLIGHT),
             in_bulk: rate.is_none() && concurrency.is_none(),
             every: rate.map(|rate| Duration::from_secs(1).div_f64(rate_as_float(rate))),
-            manifests_between_looks: rate
-                .and_then(|n| usize::try_from(n).ok())
-                .map_or(MANIFESTS, |n| n.min(MANIFESTS)),
+            manifests_between_looks: [of_a_second, in_turn].into_iter().flatten().fold(MANIFESTS, usize::min),
             clock: Stopwatch::start(),
             next: Duration::ZERO,
         })

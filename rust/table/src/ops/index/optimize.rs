@@ -1,10 +1,12 @@
 //! Care of an index: rows that it does not cover go into it, segments become one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{Error, FragmentId, Result, Version};
 use pennon_index::IndexKind;
 use roaring::RoaringBitmap;
 use tracing::instrument;
@@ -15,6 +17,7 @@ use super::{segment, vectors};
 use crate::dataset::Dataset;
 use crate::indices::{Coverage, Segment, is_about_the_index, kind_of, segments};
 use crate::runtime;
+use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
 use crate::write::staged::{self, StagedFile};
 
@@ -94,7 +97,7 @@ impl Dataset {
             for name in names.into_iter().filter(|name| care.is_about(name)) {
                 let of_name: Vec<&IndexMetadata> =
                     entries.iter().filter(|entry| entry.name == name).collect();
-                let change = change_of(&snapshot, &of_name, &readable, &lost, &coverage, care)?;
+                let change = change_of(&snapshot, &of_name, &readable, &lost, &coverage, care).await?;
                 let Some(change) = change else { continue };
                 let (entry, of_entry, replaced) = self.remake(name, &of_name, change).await?;
                 new.push(entry);
@@ -152,8 +155,8 @@ async fn parameters_of(snapshot: &Arc<Snapshot>, segment: Segment) -> Result<Ind
 }
 
 /// What is to be done for an index, if anything.
-fn change_of(
-    snapshot: &Snapshot,
+async fn change_of(
+    snapshot: &Arc<Snapshot>,
     entries: &[&IndexMetadata],
     readable: &[Segment],
     lost: &[Uuid],
@@ -195,12 +198,10 @@ fn change_of(
     let stable = snapshot.manifest.has_stable_row_ids();
     let names_ids = |kind: &IndexKind| !kind.has_addresses(written_version(*kind, stable), stable);
     let newest = entries.iter().filter_map(|entry| entry.fragments.as_ref()?.max()).max();
-    // Values that were replaced in place are in a data file of their own.
-    let may_have_been_covered = |id: u32| {
-        Some(id) <= newest || snapshot.manifest.fragment(FragmentId(id)).is_some_and(|f| f.files.len() > 1)
-    };
-    let may_be_named =
-        coverage.has_moves() || kinds.iter().any(names_ids) || uncovered.iter().any(may_have_been_covered);
+    let may_be_named = coverage.has_moves()
+        || kinds.iter().any(names_ids)
+        || uncovered.min().is_some_and(|oldest| Some(oldest) <= newest)
+        || were_there(snapshot, entries, &uncovered).await?;
     let count = match (may_be_named, is_complete) {
         (true, _) => entries.len(),
         (false, true) => 0,
@@ -221,4 +222,35 @@ fn change_of(
     let fragments = fragments_of(uncovered | (of_chosen - kept));
     let removed = chosen.into_iter().cloned().collect();
     Ok(Some(IndexChange { removed, merged, fragments, like }))
+}
+
+/// Whether one of some fragments was there in a version that an entry was made for, which may name its rows: values that
+/// were replaced in place since then are not covered any more.
+///
+/// Errors: those of reading. Of a version that is gone only fragments of several data files are taken for older ones.
+async fn were_there(
+    snapshot: &Arc<Snapshot>,
+    entries: &[&IndexMetadata],
+    fragments: &RoaringBitmap,
+) -> Result<bool> {
+    let Some(oldest) = fragments.min() else { return Ok(false) };
+    let versions: BTreeSet<Version> =
+        entries.iter().map(|entry| entry.values_of(snapshot.version())).collect();
+    let scheme = snapshot.source().scheme;
+    let loads = versions.into_iter().map(|version| {
+        let load = async move {
+            match load::load_version(&snapshot.store, snapshot.session(), version, scheme).await {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        load.boxed()
+    });
+    let has_several_files =
+        |id: u32| snapshot.manifest.fragment(FragmentId(id)).is_some_and(|fragment| fragment.files.len() > 1);
+    Ok(runtime::gather(loads.collect()).await?.into_iter().any(|version| match version {
+        Some(version) => Some(oldest) <= version.manifest.max_fragment_id,
+        None => fragments.iter().any(has_several_files),
+    }))
 }

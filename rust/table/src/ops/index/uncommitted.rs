@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use pennon_core::apply::uncover_older_values;
+use pennon_core::apply::uncover_older;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::StorageDetails;
-use pennon_core::{Error, FragmentId, Result};
+use pennon_core::{Error, Result};
 use pennon_index::{IndexKind, Metric, VectorIndexKind};
 use roaring::RoaringBitmap;
 use tracing::instrument;
@@ -19,7 +19,6 @@ use crate::commit::indexed_versions;
 use crate::dataset::Dataset;
 use crate::indices::{Coverage, kind_of, segments};
 use crate::runtime::{blocking, gather};
-use crate::versions::load;
 use crate::versions::snapshot::Snapshot;
 
 impl Dataset {
@@ -37,7 +36,7 @@ impl Dataset {
         &mut self,
         name: &str,
         column: &str,
-        mut segments: Vec<IndexMetadata>,
+        segments: Vec<IndexMetadata>,
     ) -> Result<()> {
         let field = self.indexed_field(column)?;
         check_together(&segments)?;
@@ -49,7 +48,6 @@ impl Dataset {
         }
         let checks = segments.iter().map(|segment| check_built_here(self.snapshot(), segment).boxed());
         gather(checks.collect()).await?;
-        uncover_restored_rows(self.snapshot(), &mut segments).await?;
         let existing = self.segments_of(name).await?;
         if existing.iter().any(|entry| entry.fields != [field.id]) {
             return Err(Error::already_exists(format!(
@@ -69,8 +67,8 @@ impl Dataset {
     }
 
     /// Makes one segment of several that are not committed. The rows of fragments that this version does not have any more,
-    /// or in which values of the column were replaced, or deleted rows restored, since a part was built, are left out, and
-    /// so are parts that cover nothing else.
+    /// or in which values of the column were replaced, or deleted rows restored, since a part was built, are left out.
+    /// Parts of which nothing is left are left out too, unless nothing is left of any.
     ///
     /// Errors: those of [`Self::commit_index_segments`]; `Unsupported` for kinds that cannot be made and for product
     /// quantization with several parameters; those of reading and writing.
@@ -80,8 +78,7 @@ impl Dataset {
         check_codes(&parts)?;
         let indexed = indexed_versions(self.snapshot(), &parts, self.version()).await?;
         // The merged segment says that it has the values of this version.
-        uncover_older_values(&mut parts, &indexed, self.manifest())?;
-        uncover_restored_rows(self.snapshot(), &mut parts).await?;
+        uncover_older(&mut parts, &indexed, self.manifest())?;
         let live: RoaringBitmap = self.manifest().fragments.ids().map(|id| id.0).collect();
         let covers = |part: &IndexMetadata| part.fragments.as_ref().is_some_and(|f| !f.is_disjoint(&live));
         if parts.iter().any(covers) {
@@ -127,46 +124,6 @@ async fn check_built_here(snapshot: &Snapshot, segment: &IndexMetadata) -> Resul
             store.full_path(&directory)
         ))),
     }
-}
-
-/// Takes the fragments out of what segments cover that have rows now which were deleted when the segments were built: an
-/// older version was restored since then.
-///
-/// Errors: those of reading a version and its deletion files; none if the version is gone, which the commit notices.
-async fn uncover_restored_rows(snapshot: &Arc<Snapshot>, segments: &mut [IndexMetadata]) -> Result<()> {
-    for segment in segments {
-        let version = segment.values_of(snapshot.version());
-        let Some(covered) = segment.fragments.clone().filter(|_| version != snapshot.version()) else {
-            continue;
-        };
-        let scheme = snapshot.source().scheme;
-        let before = match load::load_version(&snapshot.store, snapshot.session(), version, scheme).await {
-            Err(error) if error.is_not_found() => continue,
-            found => found?,
-        };
-        let mut kept = covered.clone();
-        for id in &covered {
-            if has_restored_rows(&before, snapshot, FragmentId(id)).await? {
-                kept.remove(id);
-            }
-        }
-        if kept != covered {
-            *segment = segment.with_fragments(kept)?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether a fragment of two versions has rows in the later one that are deleted in the other.
-async fn has_restored_rows(before: &Arc<Snapshot>, now: &Arc<Snapshot>, id: FragmentId) -> Result<bool> {
-    let (Some(old), Some(new)) = (before.manifest.fragment(id), now.manifest.fragment(id)) else {
-        return Ok(false);
-    };
-    if old.deletion.is_none() || old.deletion == new.deletion {
-        return Ok(false);
-    }
-    let (old, new) = (before.deletion_vector(old).await?, now.deletion_vector(new).await?);
-    Ok(old.iter().any(|offset| !new.contains(offset)))
 }
 
 /// The segments of an index that new ones replace; the others are kept.

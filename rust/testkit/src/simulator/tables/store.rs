@@ -76,7 +76,7 @@ impl CutStore {
         self.cut.left.swap(usize::MAX, Ordering::SeqCst) == 0
     }
 
-    /// Ends what a dead process said that it removes, as a minute does.
+    /// Ends what a dead process said that it removes, as some minutes do.
     pub(super) async fn end_removals(&self) {
         let files: Vec<_> = self.inner.list(None).collect().await;
         let removals =
