@@ -17,7 +17,7 @@ from support.long import LONG
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 TESTS = Path(__file__).parents[1]
-SECONDS, KILL_EVERY = ("300", "2") if LONG else ("3", "1")
+SECONDS, KILL_EVERY = ("300", "2") if LONG else ("2", "1")
 UPDATE = {"kind": "update", "change": "count", "low": 0, "high": 9, "every": 1, "rest": 0}
 
 

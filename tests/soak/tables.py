@@ -62,6 +62,8 @@ class Watched:
         """How much more the most of the last third is than that of the third before, from where it is warm."""
         warm = self.samples[int(len(self.samples) * WARM) :]
         half = len(warm) // 2
+        if half == 0:
+            return 0, 0
         (memory_before, files_before), (memory_after, files_after) = (
             (max(m for m, _ in part), max(d for _, d in part)) for part in (warm[:half], warm[half:])
         )
@@ -154,7 +156,8 @@ class Soak:
         new.replace(self.home / "checked")
 
     def run(self, seconds: float, kill_every: float) -> Counter[str]:
-        begun = time.time()
+        started = begun = time.time()
+        first = self.fold.version
         self.seen = begun
         self.checked(begun)
         self.writers.start()
@@ -168,6 +171,10 @@ class Soak:
                 self.seen = seen
                 self.checked(seen)
                 self.writers.check()
+                if self.fold.version == first and now < started + PATIENCE:
+                    # The processes are starting.
+                    begun = time.time()
+                    next_kill = begun + kill_every
                 if now >= next_kill:
                     self.writers.kill(self.dice.randrange(len(self.writers.processes)))
                     self.kills, next_kill = self.kills + 1, now + kill_every

@@ -2,7 +2,7 @@
 //!
 //! | file | content | says |
 //! |---|---|---|
-//! | `_refs/restores/<version>-<uuid>` | empty | the version is being restored: a cleanup keeps it, and its files |
+//! | `_refs/restores/<version>-<uuid>` | empty | the version is being restored, or loses a tag that it may get back: a cleanup keeps it, and its files |
 //! | `_refs/removals/<uuid>` | versions, JSON | a cleanup removes these versions, unless it sees names of them: who makes a tag waits |
 //!
 //! The format has no such thing; the reference neither writes nor reads such files. What a killed process left counts for
@@ -27,7 +27,7 @@ const LONGEST_REMOVAL: i64 = 300;
 /// Looks at removals, one a second or less, before one gives up.
 const LOOKS: u32 = 120;
 
-/// Says that a version is being restored; gives the file to remove at the end.
+/// Says that a version is being restored, or may get a tag back; gives the file to remove at the end.
 pub(crate) async fn begin_restore(store: &Store, version: Version) -> Result<String> {
     begin(store, format!("{RESTORES}/{version}-{}", runtime::uuid()), Bytes::new()).await
 }
