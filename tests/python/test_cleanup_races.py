@@ -17,6 +17,7 @@ import pennon
 import pyarrow as pa
 import pytest
 from pennon import fragment, jobs
+from support.long import LONG
 
 ROWS = [{"id": row} for row in range(10)]
 
@@ -232,6 +233,17 @@ def test_tags_wait_for_a_cleanup_that_was_cut_short_for_five_minutes(uri: str) -
     assert time.monotonic() - begun > 0.5
     assert (left.exists(), written.exists()) == (False, True)
     assert sorted(tags.list()) == ["gold", "silver"]
+
+
+@pytest.mark.skipif(not LONG, reason="a minute or two: PENNON_LONG_TESTS=1")
+def test_a_tag_that_waits_in_vain(uri: str) -> None:
+    left = Path(uri, "_refs", "removals", "5f0c3a52-6a0b-4a51-8e3c-0f6b7b1f2a11")
+    left.parent.mkdir(parents=True)
+    left.write_text("[1]")
+    tags = pennon.dataset(uri).tags
+    with pytest.raises(pennon.CommitConflictError, match=r"Version 1 is being removed by a cleanup") as error:
+        tags.create("gold", 1)
+    assert (error.value.retryable, tags.list(), left.exists()) == (True, {}, True)
 
 
 def test_the_old_version_of_a_tag_is_kept_while_it_gets_another(uri: str) -> None:

@@ -85,7 +85,7 @@ def get_global_rank() -> int:
 
     Examples
     --------
-    Samplers are told which share to read:
+    Samplers are given the share to read:
 
     >>> import pennon
     >>> from pennon.sampler import ShardedFragmentSampler

@@ -378,7 +378,7 @@ pub(crate) async fn indexed_versions(
     entries: &[IndexMetadata],
     read: Version,
 ) -> Result<BTreeMap<Uuid, IndexedVersion>> {
-    let mut found = BTreeMap::new();
+    let mut older = Vec::new();
     let known = current.indices().await?;
     // What these cover every version since then has kept true.
     let is_known = |entry: &IndexMetadata| {
@@ -395,11 +395,7 @@ pub(crate) async fn indexed_versions(
         }
         let scheme = current.source().scheme;
         match load::load_version(&current.store, current.session(), version, scheme).await {
-            Ok(snapshot) => {
-                let restored = restored_fragments(&snapshot, current, entry).await?;
-                found
-                    .insert(entry.uuid, IndexedVersion { manifest: Arc::clone(&snapshot.manifest), restored })
-            }
+            Ok(snapshot) => older.push((entry, snapshot)),
             Err(error) if error.is_not_found() => {
                 return Err(Error::retryable_conflict(format!(
                     "Retryable commit conflict for version {}: version {version}, which the index was made for, is \
@@ -409,9 +405,16 @@ pub(crate) async fn indexed_versions(
                 )));
             }
             Err(error) => return Err(error),
-        };
+        }
     }
-    Ok(found)
+    let of_each = older.iter().map(|(entry, made_for)| {
+        let indexed = async move {
+            let restored = restored_fragments(made_for, current, entry).await?;
+            Ok((entry.uuid, IndexedVersion { manifest: Arc::clone(&made_for.manifest), restored }))
+        };
+        indexed.boxed()
+    });
+    Ok(runtime::gather(of_each.collect()).await?.into_iter().collect())
 }
 
 /// The fragments of an entry that have rows now which are deleted in the version that it was made for.
