@@ -132,7 +132,7 @@ test-rust: | toolchain
 .PHONY: test-python
 test-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(PYTEST) --numprocesses=$(PROCESSES) --dist=worksteal tests/python tests/parity $(ARGS)
-	$(PYTEST) pennon $(ARGS)
+	$(PYTEST) --numprocesses=auto --dist=worksteal pennon $(ARGS)
 	$(SPARK_ENV) $(PYTEST) --numprocesses=3 --dist=worksteal tests/spark $(ARGS)
 	$(MAKE) lane-connect
 
@@ -230,7 +230,7 @@ nightly-python: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java
 	$(AGAIN)
 	PENNON_LONG_TESTS=1 PENNON_SEED=$(SEED) $(PYTEST) --numprocesses=$(PROCESSES) --dist=worksteal --hypothesis-seed=$(SEED) \
 		-o faulthandler_timeout=3600 tests/python tests/parity $(ARGS) || $(FAILED)
-	$(PYTEST) pennon $(ARGS)
+	$(PYTEST) --numprocesses=auto --dist=worksteal pennon $(ARGS)
 
 .PHONY: nightly-spark
 nightly-spark: $(VENV)/.wheel $(VENV)/.plugin $(VENV)/.test $(VENV)/.java

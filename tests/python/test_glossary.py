@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import glossary
@@ -97,9 +95,3 @@ def test_a_finding_names_its_file_and_line(tmp_path: Path, monkeypatch: pytest.M
     (folder / "places.rs").write_text("// Clean.\nfn rows() {}\n\nfn told() {}\n")
     found = [finding.removeprefix("benches/rust/places.rs") for finding in glossary.findings(tmp_path)]
     assert found == [f": places: write {glossary.PARTS['places']}", f":4: told: write {glossary.PARTS['told']}"]
-
-
-@pytest.mark.slow  # `make quick` runs `make lint`
-def test_the_tree_is_clean() -> None:
-    run = subprocess.run([sys.executable, glossary.__file__], capture_output=True, text=True, check=False)
-    assert (run.stdout, run.returncode) == ("", 0)
