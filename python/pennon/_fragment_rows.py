@@ -15,7 +15,7 @@ from pennon.errors import InvalidInputError, PositionError
 from pennon.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
-    from pennon.types import Columns
+    from pennon.types import BlobHandling, Columns
 
 
 class FragmentSession:
@@ -53,6 +53,8 @@ class FragmentRows(FragmentState):
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
         """Rows by position among those of the fragment that are not deleted, in the order of `indices`.
 
+        Blobs are their bytes, as in pylance.
+
         Raises
         ------
         pennon.InvalidInputError
@@ -72,8 +74,16 @@ class FragmentRows(FragmentState):
         """
         return self._taken(indices, columns)
 
-    def take_offsets(self, offsets: Sequence[int] | pa.Array, columns: Columns | None = None) -> pa.Table:
+    def take_offsets(
+        self,
+        offsets: Sequence[int] | pa.Array,
+        columns: Columns | None = None,
+        *,
+        blob_handling: BlobHandling | None = None,
+    ) -> pa.Table:
         """Rows by their offset in the fragment, deleted rows counted, as in row addresses; those are left out.
+
+        Blobs are as in [LanceDataset.scanner][pennon.LanceDataset.scanner].
 
         Examples
         --------
@@ -84,7 +94,8 @@ class FragmentRows(FragmentState):
         >>> table.get_fragment(0).take_offsets([2, 1, 0])["a"].to_pylist()
         [3, 1]
         """
-        return rows.take(self._dataset._native, "address", self._addresses(offsets), columns)
+        addresses = self._addresses(offsets)
+        return rows.take(self._dataset._native, "address", addresses, columns, blob_handling=blob_handling)
 
     def _addresses(self, offsets: Sequence[int] | pa.Array) -> pa.Array:
         first = pa.scalar(self._native.id << 32, pa.uint64())
@@ -121,7 +132,14 @@ class FragmentRows(FragmentState):
             addresses = live.take(self._numbered(indices, len(live)))
         else:
             addresses = self._addresses(indices)
-        return rows.take(self._dataset._native, "address", addresses, columns, with_row_address=with_row_address)
+        return rows.take(
+            self._dataset._native,
+            "address",
+            addresses,
+            columns,
+            with_row_address=with_row_address,
+            blob_handling="all_binary",
+        )
 
     def delete_rows(self, offsets: Sequence[int]) -> FragmentMetadata | None:
         """Delete rows by their offsets, deleted rows counted, without a commit; as `delete`.

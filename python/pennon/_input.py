@@ -54,7 +54,9 @@ def to_reader(
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, pyarrow.dataset.Dataset):
-        return data.scanner().to_reader()
+        # Descriptions say where blobs are in the table that they are read of.
+        bytes_of_blobs = {"blob_handling": "all_binary"} if hasattr(data, "take_blobs") else {}
+        return data.scanner(**bytes_of_blobs).to_reader()
     if isinstance(data, pyarrow.dataset.Scanner):
         return data.to_reader()
     for package in ("pandas", "polars"):

@@ -126,8 +126,7 @@ class LanceScanner(ScannerApi):
         ----------
         blob_mode
             What blobs are: with `"lazy"` a [BlobFile][pennon.BlobFile], which reads when it is read, with `"bytes"`
-            their bytes, with `"descriptions"` where the bytes are stored. Those of legacy blobs are read with the
-            rows in any case.
+            their bytes, with `"descriptions"` where the bytes are stored.
         **kwargs
             As in `pyarrow.Table.to_pandas`.
 
@@ -135,8 +134,6 @@ class LanceScanner(ScannerApi):
         ------
         pennon.InvalidInputError
             The mode is another one.
-        pennon.UnsupportedError
-            Descriptions of legacy blobs.
         pennon.MissingPackageError
             Pandas is not installed.
 
@@ -152,9 +149,8 @@ class LanceScanner(ScannerApi):
         """
         mode, schema, plan = frames.checked(blob_mode), self.projected_schema, self._plan
         require("pandas", "pandas", "to_pandas")
-        paths = frames.blob_paths(plan.table, plan.request, schema)
+        paths = frames.blob_paths(schema)
         if mode == "descriptions" or not paths:
-            frames.refuse_legacy_descriptions(paths, plan.request, schema)
             return self.to_table().to_pandas(**kwargs)
 
         def scanned(request: _native.ScanRequest) -> pa.Table:

@@ -75,9 +75,3 @@ class ScannedFragment(Scannable, Numbered, Protocol):
     def metadata(self) -> Any:
         """Its metadata."""
         ...
-
-    def to_batches(
-        self, *, columns: list[str] | None = None, batch_size: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Its rows."""
-        ...

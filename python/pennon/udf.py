@@ -328,7 +328,8 @@ def applied(
     def batches() -> Iterator[pa.RecordBatch]:
         for fragment in fragments:
             source, first = f"{fragment.metadata.to_json()} {read_columns}", 0
-            for number, batch in enumerate(fragment.to_batches(columns=read_columns, batch_size=batch_size)):
+            scan = given(columns=read_columns, batch_size=batch_size, blob_handling="all_binary")
+            for number, batch in enumerate(fragment._scan(scan).to_batches()):
                 rows = f"{source} rows {first} to {first + batch.num_rows}"
                 yield _result(udf, batch, BatchUDFCheckpoint.BatchInfo(fragment.fragment_id, number, rows))
                 first += batch.num_rows
@@ -358,7 +359,7 @@ def _result(udf: BatchUDF, batch: pa.RecordBatch, info: BatchUDFCheckpoint.Batch
 
 def _first_row(source: Scannable, read_columns: list[str] | None) -> pa.RecordBatch:
     """A batch of the first row, or of none."""
-    scanner = source._scan(given(limit=1, columns=read_columns))
+    scanner = source._scan(given(limit=1, columns=read_columns, blob_handling="all_binary"))
     first = next(iter(scanner.to_batches()), None)
     return pa.RecordBatch.from_pylist([], schema=scanner.projected_schema) if first is None else first
 

@@ -20,7 +20,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid, repeated, suggestion
 from pyspark_pennon.options.provider import stored
-from pyspark_pennon.reads.addressed_rows import blob_columns, block_of, with_blobs
+from pyspark_pennon.reads.addressed_rows import block_of
 from pyspark_pennon.reads.frames import table_frame
 from pyspark_pennon.reads.reader import spark_batches
 from pyspark_pennon.spark_api import as_column, parallelism
@@ -347,14 +347,12 @@ def take_rows(target: Target, ids: DataFrame, columns: tuple[str, ...] | None) -
     full = target.options(version=int(table.version), columns=tuple(names))
     schema = tables.read_schema(table, full)
     expected = expected_schema(schema)
-    blobs = blob_columns(table, names)
-    plain = [*(name for name in names if name not in blobs), *([ROW_ADDRESS] if blobs else [])]
 
     def taken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         opened = tables.open_table(full)
         for batch in batches:
             if batch.num_rows:
-                rows = with_blobs(opened, opened.take_rows(batch.column(0), columns=plain), blobs)
+                rows = opened.take_rows(batch.column(0), columns=names, blob_handling="all_binary")
                 yield from spark_rows(rows, expected)
 
     return mapped(ids.select(ids[ROW_ID].cast("long").alias(ROW_ID)), taken, schema)

@@ -355,21 +355,6 @@ def test_refused(tmp_path: Path) -> None:
         refused(tmp_path, pa.table({"b": array}), pennon.InvalidInputError, f"field b: .*{says}")
 
 
-def test_descriptions_of_the_first_kind(tmp_path: Path) -> None:
-    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    data = pa.table([pa.array([b"ab", None, b""], pa.large_binary())], schema=pa.schema([field]))
-    for version in ("2.0", "2.1"):
-        uri = str(tmp_path / version)
-        reference = lance.write_dataset(data, uri, data_storage_version=version)
-        dataset = pennon.dataset(uri)
-        assert dataset.to_table(blob_handling="all_binary")["b"].to_pylist() == [b"ab", None, b""]
-        with pytest.raises(pennon.UnsupportedError, match="legacy blob"):
-            dataset.to_table(blob_handling="blobs_descriptions")
-        for opened in (dataset, reference):
-            found = opened.take_blobs("b", indices=[0, 1, 2])
-            assert [blob and blob.readall() for blob in found] == [b"ab", None, b""]
-
-
 def test_damaged_descriptors(tmp_path: Path) -> None:
     """Any byte of a data file may be another one: blobs come, or an error that says what is wrong."""
     uri = str(tmp_path / "t")
@@ -412,31 +397,6 @@ def test_verify_finds_blob_files_that_are_gone(tmp_path: Path, side: str) -> Non
             assert (found.kind, found.path) == ("missing_file" if content is None else "wrong_size", str(path))
             path.write_bytes(whole)
     assert pennon.dataset(uri).verify(data=True).ok
-
-
-@pytest.mark.parametrize("library", [pennon, lance], ids=["ours", "theirs"])
-@pytest.mark.parametrize("blobs", [[b"abc"], [b"abc", b"d"], [b""], [None], [b"x" * 30, None, b"yz"]], ids=len)
-@pytest.mark.parametrize(
-    "kind",
-    [pa.list_(pa.string()), pa.list_(pa.list_(pa.int8())), pa.list_(pa.dictionary(pa.int32(), pa.string()))],
-    ids=str,
-)
-def test_legacy_blobs_next_to_columns_of_more_passes(
-    tmp_path: Path, library: Any, blobs: list[bytes | None], kind: pa.DataType
-) -> None:
-    """Lists of texts are read in three passes, blobs in two."""
-    item: Any = [[1, 2]] if "int8" in str(kind) else ["a", "bb"] * 8
-    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    other = pa.array([item] * len(blobs), pa.list_(pa.string()) if "dict" in str(kind) else kind).cast(kind)
-    data = pa.table([other, pa.array(blobs, pa.large_binary())], schema=pa.schema([pa.field("l", kind), blob]))
-    uri = str(tmp_path / "t")
-    library.write_dataset(data, uri, data_storage_version="2.0")
-    table = pennon.dataset(uri)
-    found = table.to_table(blob_handling="all_binary")
-    assert (found["b"].to_pylist(), found["l"].to_pylist()) == (blobs, [item] * len(blobs))
-    table.insert(data)
-    table.optimize.compact_files()
-    assert table.to_table(blob_handling="all_binary")["b"].to_pylist() == blobs * 2
 
 
 @pytest.mark.parametrize("matched", [[0], [0, 2]], ids=len)

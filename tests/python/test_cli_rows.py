@@ -187,12 +187,18 @@ def test_sql(table: pennon.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (done.status, "pip install 'pennon[sql]'" in done.err) == (3, True)
 
 
-def test_blobs(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are descriptions where rows are shown, and bytes in queries."""
-    pennon.write_dataset(pa.table({"id": [1, 2], "file": pennon.blob_array([b"abc", None])}), uri)
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs(uri: str, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """They are descriptions where rows are shown, and bytes in queries: legacy blobs before file version 2.2."""
+    blob = pa.field("file", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("id", pa.int64()), blob])
+    data = pa.table([pa.array([1, 2]), pa.array([b"abc", None], blob.type)], schema=schema)
+    pennon.write_dataset(data, uri, data_storage_version=version)
     for form in ("table", "json", "csv", "arrow"):
         assert run("head", uri, "--format", form).status == 0
-    assert run("head", uri, "--format", "json").json[0]["file"]["size"] == 3
+    for shown in (run("head", uri, "--format", "json").json, run("take", uri, "0", "1", "--format", "json").json):
+        assert (shown[0]["file"]["size"], shown[1]["file"]) == (3, None)
+    assert run("head", uri, "--where", "file.size = 3", "--format", "json").json[0]["id"] == 1
     every = "SELECT * FROM dataset"
     assert run("sql", uri, every, "--format", "json").json == [{"id": 1, "file": "YWJj"}, {"id": 2, "file": None}]
     assert run("sql", uri, f"{every} WHERE file = 'abc'::BLOB AND id < 2", "--format", "json").json[0]["id"] == 1

@@ -101,12 +101,10 @@ def test_renamed_columns(uris: dict[str, str], name: str) -> None:
     assert mine == theirs
 
 
-@pytest.mark.parametrize("name", ["blobs", "nested"])
+@pytest.mark.parametrize("name", ["blobs", "legacy", "nested"])
 def test_descriptions(uris: dict[str, str], name: str) -> None:
     frames = [module.dataset(uris[name]).to_pandas(blob_mode="descriptions") for module in (pennon, lance)]
     pd.testing.assert_frame_equal(*frames)
-    with pytest.raises(pennon.UnsupportedError, match="legacy blobs in column 'b'"):
-        pennon.dataset(uris["legacy"]).to_pandas(blob_mode="descriptions")
 
 
 @pytest.mark.parametrize("wrong", ["eager", "", None, "Lazy"])

@@ -286,6 +286,9 @@ def test_legacy_blobs_are_files(both: Any, tmp_path: Path, options: dict[str, An
         assert sampled == [(True, {"i", "video", "_rowid"}, [0, 1, 2], [b"zero", b"one", b""])]
         shared = list(both[0].LanceDataset(tmp_path / "t", 3, shard_granularity="batch", to_tensor_fn=convert))
         assert shared == sampled
+        # By themselves, rows have their bytes: descriptions without a row id lead nowhere.
+        rows = both[0].SafeLanceDataset(tmp_path / "t")
+        assert [rows[1], rows[-1]] == [{"i": 1, "video": b"one"}, {"i": 2, "video": b""}]
 
 
 def test_images_of_hugging_face(both: Any, tmp_path: Path) -> None:

@@ -269,12 +269,14 @@ def test_functions_in_python_run_once_for_each_row(
     assert set(calls.values()) == {1}, {name: n for name, n in calls.items() if n != 1}
 
 
-def test_blobs_are_fetched(spark: SparkSession, uri: str) -> None:
-    from pennon.blob import blob_array, blob_field
-
-    images = blob_array([b"zero", None, b"two", b"x" * 200_000])
-    schema = pa.schema([pa.field("id", pa.int64()), pa.field("size", pa.int64()), blob_field("image")])
-    pennon.write_dataset(pa.table([pa.array(range(4)), pa.array([0] * 4), images], schema=schema), uri)
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs_are_fetched(spark: SparkSession, uri: str, version: str) -> None:
+    images = pa.array([b"zero", None, b"two", b"x" * 200_000], pa.large_binary())
+    # Blob v2 from file version 2.2 on, legacy blobs before.
+    blob = pa.field("image", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("size", pa.int64()), blob])
+    data = pa.table([pa.array(range(4)), pa.array([0] * 4), images], schema=schema)
+    pennon.write_dataset(data, uri, data_storage_version=version)
     given = spark.range(3, -1, -1).alias("s")
     merge = LanceTable.forPath(spark, uri).alias("t").merge(given, "t.id = s.id")
     merge.whenMatchedUpdate("t.image IS NOT NULL", {"size": "length(t.image)"}).execute()

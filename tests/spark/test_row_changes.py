@@ -175,15 +175,22 @@ def test_rows_by_id(spark: SparkSession, dataset: pennon.LanceDataset) -> None:
     assert rows(dataset.uri) == found
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
 @pytest.mark.parametrize("stable", [False, True])
-def test_values_of_blobs(spark: SparkSession, uri: str, stable: bool) -> None:
+def test_values_of_blobs(spark: SparkSession, uri: str, stable: bool, version: str) -> None:
     values = [None if at == 2 else bytes([at]) * at for at in range(6)]
-    data = pa.table({"id": range(6), "b": pennon.blob_array(values)})
-    pennon.write_dataset(data, uri, max_rows_per_file=4, enable_stable_row_ids=stable)
+    # Blob v2 from file version 2.2 on, legacy blobs before.
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    structs = pa.array([{"b": value} for value in values], pa.struct([blob]))
+    columns = [pa.array(range(6)), pa.array(values, pa.large_binary()), structs]
+    data = pa.table(columns, schema=pa.schema([("id", pa.int64()), blob, ("s", structs.type)]))
+    options: Any = {"enable_stable_row_ids": stable, "data_storage_version": version}
+    pennon.write_dataset(data, uri, max_rows_per_file=4, **options)
     handle = LanceTable.forPath(spark, uri)
     ids = handle.toDF(with_row_id=True).where("id in (1, 2, 5)").select("_rowid").coalesce(1)
-    taken = handle.takeRows(ids.unionAll(ids).coalesce(1), ["b", "id"])
-    assert [(row.b, row.id) for row in taken.collect()] == [(values[at], at) for at in (1, 2, 5)] * 2
+    taken = handle.takeRows(ids.unionAll(ids).coalesce(1), ["b", "id", "s"])
+    expected = [(values[at], at, (values[at],)) for at in (1, 2, 5)] * 2
+    assert [(row.b, row.id, tuple(row.s)) for row in taken.collect()] == expected
     assert counts(handle.delete("length(b) = 4")) == (0, 1, 0)
     assert counts(handle.update("b = X'0505050505'", {"id": "length(b) + 20"})) == (1, 0, 0)
     assert counts(handle.update("id = 3", {"b": "concat(b, b)"})) == (1, 0, 0)

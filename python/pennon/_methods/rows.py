@@ -18,7 +18,7 @@ from pennon.errors import InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
     from pennon import _native
-    from pennon.types import Columns, Missing
+    from pennon.types import BlobHandling, Columns, Missing
 
 
 _SELECTORS = ("ids", "addresses", "indices")
@@ -56,6 +56,7 @@ class RowMethods(ScanMethods):
         columns: Columns | None = None,
         *,
         missing: Missing = "skip",
+        blob_handling: BlobHandling | None = None,
     ) -> pa.Table:
         """Rows by row id, in the order of `row_ids`; a repeated id returns the row again.
 
@@ -71,6 +72,8 @@ class RowMethods(ScanMethods):
         missing
             What becomes of an id that no live row has: `"skip"` leaves it out, `"error"` raises, `"null"` returns a
             row of nulls, so that the result has as many rows as `row_ids`.
+        blob_handling
+            As in [scanner][pennon.LanceDataset.scanner].
 
         Raises
         ------
@@ -90,7 +93,7 @@ class RowMethods(ScanMethods):
         >>> table.take_rows([2, 1], missing="null")["a"].to_pylist()
         [30, None]
         """
-        return rows.take(self._native, "id", row_ids, columns, missing=missing)
+        return rows.take(self._native, "id", row_ids, columns, missing=missing, blob_handling=blob_handling)
 
     def _take_rows(
         self,

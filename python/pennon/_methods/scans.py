@@ -101,8 +101,8 @@ class ScanMethods(TableMethods):
             Whether `_distance` is left out unless it is among the columns.
         blob_handling
             How blob columns are returned: `"all_binary"`: bytes; `"blobs_descriptions"` or `"all_descriptions"`:
-            descriptions of where the bytes are stored. By default blob v2 (`lance.blob.v2`) is returned as
-            descriptions, and a legacy blob as bytes, the only form supported for it.
+            descriptions of where the bytes are stored, which is the default. Filters and SQL columns see the same:
+            of a description the members, such as `image.size > 1000`.
         order_by
             Columns to sort by, the first one foremost: names, for ascending values and nulls last, or
             [ColumnOrdering][pennon.dataset.ColumnOrdering]. Rows that are equal keep their order; floats are in

@@ -40,6 +40,7 @@ class TakeRequest(TypedDict):
     with_row_address: bool
     ignore_deletions: bool
     missing: str
+    blob_handling: str | None
 
 @final
 class Dataset:

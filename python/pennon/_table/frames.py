@@ -1,7 +1,7 @@
 """Rows as pandas frames, with blobs as files that are read when they are looked at.
 
-A blob column is one whose field says so (`lance-encoding:blob`), as the descriptions of both kinds of blobs do, and
-legacy blobs that were read as bytes. Blobs in structs are found, those in lists are not.
+A blob column is one whose field says so (`lance-encoding:blob`), as descriptions do, and the bytes of legacy blobs.
+Blobs in structs are found, those in lists are not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pennon._optional import require
 from pennon._table import rows
 from pennon.blob import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
-from pennon.errors import InvalidInputError, UnsupportedError
+from pennon.errors import InvalidInputError
 from pennon.types import BlobMode
 
 if TYPE_CHECKING:
@@ -30,22 +30,9 @@ def checked(blob_mode: str) -> BlobMode:
     return cast(BlobMode, blob_mode)
 
 
-def blob_paths(table: _native.Dataset, request: _native.ScanRequest, schema: pa.Schema) -> list[tuple[str, ...]]:
+def blob_paths(schema: pa.Schema) -> list[tuple[str, ...]]:
     """The paths of the blob columns in the result of a scan, outermost name first."""
-    found = [path for field in schema for path in _paths(field, ())]
-    if request["blob_handling"] == "all_binary":
-        return found
-    # A blob with another name does not say that it is one.
-    marked = {field.name for field in table.schema if _is_blob(field)}
-    renamed = [(name,) for name, source in _sources(request, schema).items() if source in marked]
-    return [*found, *(path for path in renamed if path not in found)]
-
-
-def _is_blob(field: pa.Field) -> bool:
-    marks = field.metadata or {}
-    # A program that has imported pylance has registered the type.
-    kind = getattr(field.type, "extension_name", marks.get(b"ARROW:extension:name", b"").decode())
-    return kind == "lance.blob.v2" or marks.get(b"lance-encoding:blob") == b"true"
+    return [path for field in schema for path in _paths(field, ())]
 
 
 def _paths(field: pa.Field, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -55,18 +42,6 @@ def _paths(field: pa.Field, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]
     elif pa.types.is_struct(field.type):
         for child in field.type:
             yield from _paths(child, path)
-
-
-def refuse_legacy_descriptions(
-    paths: list[tuple[str, ...]], request: _native.ScanRequest, schema: pa.Schema
-) -> None:
-    """Refuse legacy blobs, which are read as bytes, where descriptions are wanted."""
-    legacy = [".".join(path) for path in paths if pa.types.is_large_binary(_at(schema, path))]
-    if legacy and request["blob_handling"] != "all_binary":
-        raise UnsupportedError(
-            f"Descriptions of the legacy blobs in column {legacy[0]!r} are not supported: "
-            "give the blob_mode 'lazy' or 'bytes'"
-        )
 
 
 def with_files(
@@ -131,10 +106,3 @@ def _put(value: Any, path: tuple[str, ...], file: BlobFile | None) -> None:
         value = None if value is None else value[name]
     if value is not None:
         value[path[-1]] = file
-
-
-def _at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
-    kind = schema.field(path[0]).type
-    for name in path[1:]:
-        kind = kind.field(name).type
-    return kind

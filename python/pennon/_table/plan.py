@@ -128,6 +128,7 @@ class ScanPlan:
                     "with_row_address": request["with_row_address"],
                     "ignore_deletions": False,
                     "missing": "skip",
+                    "blob_handling": request["blob_handling"],
                 }
             )
         except InvalidInputError:
@@ -200,7 +201,7 @@ def planned(
 
 def _takes(request: _native.ScanRequest, is_sorted: bool, are_needed: bool) -> bool:
     """Whether rows are taken by their addresses; `are_needed`: whether all columns of the result are scanned."""
-    cannot = [name for name in ("include_deleted_rows", "blob_handling", "nearest") if request[name]]
+    cannot = [name for name in ("include_deleted_rows", "nearest") if request[name]]
     is_sql = isinstance(request["columns"], Mapping) or any(isinstance(c, tuple) for c in request["columns"] or ())
     if is_sql and cannot:
         raise UnsupportedError(

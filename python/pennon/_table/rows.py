@@ -19,7 +19,7 @@ from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pennon import _native
-    from pennon.types import Columns, FileVersion, Filter, Missing, ReaderLike, RewriteMode, TakeBy
+    from pennon.types import BlobHandling, Columns, FileVersion, Filter, Missing, ReaderLike, RewriteMode, TakeBy
 
 RETRY_TIMEOUT = timedelta(seconds=30)
 """No retry of a delete, update or merge starts after this time, if the caller names no other."""
@@ -36,6 +36,7 @@ def take(
     with_row_address: bool = False,
     ignore_deletions: bool = False,
     missing: Missing = "skip",
+    blob_handling: BlobHandling | None = None,
 ) -> pa.Table:
     """Rows by `"position"`, `"id"` or `"address"`, in their order; members of structs `"apart"` as in scans."""
     batch = table.take(
@@ -48,6 +49,7 @@ def take(
             "with_row_address": with_row_address,
             "ignore_deletions": ignore_deletions,
             "missing": missing,
+            "blob_handling": blob_handling,
         }
     )
     return pa.Table.from_batches([batch])

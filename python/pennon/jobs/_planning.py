@@ -362,8 +362,9 @@ def plan_change_rows(
         The columns of the changes.
     columns, filter, batch_size, batch_size_bytes, blob_handling
         What a task reads to decide, with `_rowaddr`: [Task.to_batches][pennon.jobs.Task.to_batches] gives it, and
-        the task changes rows of the fragments that it reads. Without `columns` tasks read nothing and may change
-        any row; they are as many as there will be, or `tasks`.
+        the task changes rows of the fragments that it reads. Blobs are read as bytes by default, which can be
+        written again. Without `columns` tasks read nothing and may change any row; they are as many as there will
+        be, or `tasks`.
     decide
         Makes changes of a batch that was read: a function that can be pickled where tasks run in other processes;
         it is not part of their JSON. Tasks are run without rows then.
@@ -410,7 +411,7 @@ def plan_change_rows(
             "filter": filter,
             "batch_size": batch_size,
             "batch_size_bytes": batch_size_bytes,
-            "blob_handling": blob_handling,
+            "blob_handling": blob_handling or "all_binary",
         }
     elif any(given is not None for given in (filter, batch_size, batch_size_bytes, blob_handling, decide)):
         raise InvalidInputError("A filter, batch size or function was given, but no columns for tasks to read")

@@ -22,6 +22,7 @@ from pennon._compatibility import explain_absent_names
 from pennon._optional import require
 from pennon._options import checked_number, deprecated, refuse_unknown
 from pennon._sample import opened
+from pennon._table.rows import take
 from pennon.errors import InvalidInputError, PositionError
 from pennon.hf import HuggingFaceConverter
 from pennon.sampler import (
@@ -319,7 +320,7 @@ class SafeLanceDataset(_Dataset):
         return self._len
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
-        """The row at a position as Python values; negative positions count from the end."""
+        """The row at a position as Python values, blobs as bytes; negative positions count from the end."""
         return self.__getitems__([idx])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
@@ -336,8 +337,10 @@ class SafeLanceDataset(_Dataset):
                 raise PositionError(f"Found position {index} in a table of {self._len} rows")
         if self._ds is None:
             self._ds = opened(self.uri, self.dataset_options)
-        rows: list[dict[str, Any]] = self._ds.take([index % self._len for index in positions]).to_pylist()
-        return rows
+        positions = [index % self._len for index in positions]
+        taken = take(self._ds._native, "position", positions, None, blob_handling="all_binary")
+        found: list[dict[str, Any]] = taken.to_pylist()
+        return found
 
 
 def get_safe_loader(dataset: Any, batch_size: int = 32, num_workers: int = 4, **kwargs: Any) -> Any:

@@ -98,6 +98,7 @@ pub(crate) struct TakeRequest {
     with_row_address: bool,
     ignore_deletions: bool,
     missing: String,
+    blob_handling: Option<String>,
 }
 
 impl TakeRequest {
@@ -110,7 +111,7 @@ impl TakeRequest {
             with_row_address: self.with_row_address,
             ignore_deletions: self.ignore_deletions,
             missing: self.missing.parse()?,
-            blobs: BlobHandling::Mixed,
+            blobs: BlobHandling::requested(self.blob_handling.as_deref())?,
             json: JsonHandling::Text,
         };
         Ok((rows, options))

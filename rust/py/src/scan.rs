@@ -147,7 +147,7 @@ impl TryFrom<ScanRequest> for ScanOptions {
             strict_indices: request.strict_indices,
             first: request.first.map(Into::into),
             nearest: request.nearest.map(Nearest::try_from).transpose()?,
-            blobs: request.blob_handling.map_or(Ok(BlobHandling::Mixed), |text| text.parse())?,
+            blobs: BlobHandling::requested(request.blob_handling.as_deref())?,
             ..Self::default()
         })
     }

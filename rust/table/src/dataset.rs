@@ -227,7 +227,7 @@ impl Dataset {
         let Some(filter) = filter else {
             return Ok(self.manifest().live_rows());
         };
-        let blobs = BlobHandling::Mixed;
+        let blobs = BlobHandling::Descriptions;
         let options = ScanOptions { filter: Some(filter.into()), blobs, ..ScanOptions::default() };
         self.scan(&options)?.count().await
     }

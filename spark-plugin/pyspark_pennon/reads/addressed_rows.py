@@ -21,8 +21,8 @@ from pyspark_pennon import tables
 from pyspark_pennon.errors import internal
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.tasks.workers import mapped
-from pyspark_pennon.types.batches import is_blob, spark_rows
-from pyspark_pennon.types.schema import FRAGMENT_BITS, ROW_ADDRESS, SYSTEM_COLUMNS, expected_schema
+from pyspark_pennon.types.batches import spark_rows
+from pyspark_pennon.types.schema import FRAGMENT_BITS, ROW_ADDRESS, expected_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,6 @@ BLOCK_BITS = 20
 
 READ_ROWS = 16_384
 """Rows that are read at once where a whole block is read."""
-
-_LEGACY_BLOB = b"lance-encoding:blob"
 
 
 def fetched(frame: DataFrame, table: Any, options: ReadOptions, columns: Sequence[str], prefix: str) -> DataFrame:
@@ -144,8 +142,6 @@ class AddressedRows:
     def __init__(self, options: ReadOptions, names: list[str]) -> None:
         self._table = tables.open_table(options)
         self._names = names
-        self._blobs = blob_columns(self._table, names)
-        self._plain = [name for name in names if name not in self._blobs]
         self._fragments: dict[int, Any] = {}
 
     def end_of(self, address: int) -> int:
@@ -165,9 +161,8 @@ class AddressedRows:
     def _of(self, fragment: int, addresses: pa.Array) -> pa.Table:
         offsets = pc.bit_wise_and(addresses, (1 << FRAGMENT_BITS) - 1).cast(pa.uint64())
         # The address tells which rows are there even if nothing else is read.
-        plain = list(dict.fromkeys([*self._plain, ROW_ADDRESS]))
-        found = self._fragment(fragment).take_offsets(offsets, plain)
-        return with_blobs(self._table, found, self._blobs).select(self._names)
+        read = list(dict.fromkeys([*self._names, ROW_ADDRESS]))
+        return self._fragment(fragment).take_offsets(offsets, read, blob_handling="all_binary").select(self._names)
 
     def _fragment(self, number: int) -> Any:
         if number not in self._fragments:
@@ -176,21 +171,3 @@ class AddressedRows:
                 raise internal(f"Version {self._table.version} has no fragment {number}, of which rows match")
             self._fragments[number] = fragment
         return self._fragments[number]
-
-
-def blob_columns(table: Any, names: Sequence[str]) -> list[str]:
-    """Those of some columns whose values are blobs, which are read apart."""
-    stored = table.schema
-    return [name for name in names if name not in SYSTEM_COLUMNS and _is_any_blob(stored.field(name))]
-
-
-def with_blobs(table: Any, rows: pa.Table, blobs: Sequence[str]) -> pa.Table:
-    """Rows of an open table, with the values of blob columns after their own; by their `_rowaddr`."""
-    for name in blobs:
-        values = table.read_blobs(name, addresses=rows[ROW_ADDRESS].combine_chunks())
-        rows = rows.append_column(name, pa.array([value for _, value in values], pa.large_binary()))
-    return rows
-
-
-def _is_any_blob(field: pa.Field) -> bool:
-    return is_blob(field) or (field.metadata or {}).get(_LEGACY_BLOB) == b"true"

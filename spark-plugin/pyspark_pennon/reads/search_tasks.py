@@ -149,6 +149,7 @@ class Search:
         def nearest(query: Any) -> pa.Table:
             builder = pennon.ScannerBuilder(table).nearest(**asked, q=query)
             builder.apply_defaults(scan).filter(self.read.filter_sql).prefilter(True).fast_search(self.fast_search)
+            builder.blob_handling("all_binary")
             return builder.to_scanner().to_table()
 
         if not self.is_list:

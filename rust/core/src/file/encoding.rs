@@ -16,6 +16,13 @@ pub struct ColumnMetadata {
     pub is_blob: bool,
 }
 
+impl ColumnMetadata {
+    /// Whether the values are blobs: its pages say where they are.
+    pub fn holds_blobs(&self) -> bool {
+        self.is_blob || self.pages.iter().all(|page| matches!(page.layout, PageLayout::Blob { .. }))
+    }
+}
+
 /// One page of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageMetadata {

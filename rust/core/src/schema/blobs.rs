@@ -1,11 +1,14 @@
-//! Blob v2: fields with the extension name `lance.blob.v2` (file version 2.2).
+//! Blobs: legacy ones, binary fields that are marked as such (before file version 2.2), and blob v2, fields with the
+//! extension name `lance.blob.v2` (from file version 2.2 on).
 //!
-//! | form | a struct of | where |
+//! | form | legacy blob | blob v2, a struct of |
 //! |---|---|---|
-//! | as written | `data`, `uri` and, mostly, `position` and `size` | the schema of a table |
-//! | descriptor | `kind`, `position`, `size`, `blob_id`, `blob_uri` | the column of a data file, packed |
+//! | as written: in the schema of a table | bytes | `data`, `uri` and, mostly, `position` and `size` |
+//! | descriptor: in the schema of a data file | bytes | `kind`, `position`, `size`, `blob_id`, `blob_uri`; packed |
+//! | description: in scans | a struct of `position` and `size` | the members of a descriptor |
 //!
-//! A descriptor says where the bytes are, see [`BlobKind`]. Its members have no ids of their own.
+//! Descriptors and descriptions say where the bytes are: of a legacy blob in the data file, of blob v2 see
+//! [`BlobKind`]. Their members have no ids of their own.
 
 use arrow_schema::Field as ArrowField;
 
@@ -87,8 +90,25 @@ impl Field {
 
     /// Whether the values are legacy blobs: stored outside of the pages of their column.
     pub fn is_legacy_blob(&self) -> bool {
-        self.logical_type != LogicalType::Struct
-            && self.metadata.get(BLOB).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+        self.logical_type == LogicalType::LargeBinary && self.is_marked(BLOB)
+    }
+
+    /// Whether the field has descriptions instead of legacy blobs, or only one of their members.
+    pub fn describes_legacy_blob(&self) -> bool {
+        // A struct that is stored as such has members with ids.
+        self.logical_type == LogicalType::Struct
+            && self.is_marked(BLOB)
+            && !self.is_marked(PACKED)
+            && self.children.iter().all(|member| member.id == FieldId::NO_PARENT)
+    }
+
+    /// Whether this field or one below it has blobs, in the form in which they are written.
+    pub fn has_blobs(&self) -> bool {
+        self.is_legacy_blob() || self.is_blob_v2() || self.children.iter().any(Self::has_blobs)
+    }
+
+    fn is_marked(&self, key: &str) -> bool {
+        self.metadata.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
     /// The sizes that the metadata of the field sets, or else those of the reference: 64 KiB and 4 MiB.
@@ -104,9 +124,20 @@ impl Field {
     /// The field with descriptors instead of blob v2, here and below: what a data file contains.
     #[must_use]
     pub fn with_blob_descriptors(&self) -> Self {
-        self.replace_blobs(&|blob| Self {
-            metadata: [PACKED, BLOB].map(|key| (key.to_owned(), "true".to_owned())).into(),
+        self.replace(&Self::is_blob_v2, &|blob| Self {
+            metadata: marks([PACKED, BLOB]),
             children: descriptor_members(),
+            ..blob.clone()
+        })
+    }
+
+    /// The field with descriptions instead of blobs, here and below: what scans give.
+    #[must_use]
+    pub fn with_blob_descriptions(&self) -> Self {
+        self.with_blob_descriptors().replace(&Self::is_legacy_blob, &|blob| Self {
+            logical_type: LogicalType::Struct,
+            metadata: marks([BLOB]),
+            children: legacy_description(),
             ..blob.clone()
         })
     }
@@ -114,7 +145,7 @@ impl Field {
     /// The field with bytes instead of blob v2, here and below.
     #[must_use]
     pub fn with_blob_bytes(&self) -> Self {
-        self.replace_blobs(&|blob| Self {
+        self.replace(&Self::is_blob_v2, &|blob| Self {
             logical_type: LogicalType::LargeBinary,
             metadata: blob
                 .metadata
@@ -130,23 +161,22 @@ impl Field {
     /// The field with blob v2 instead of legacy blobs, here and below.
     #[must_use]
     fn with_blob_v2(&self) -> Self {
-        if self.is_legacy_blob() && self.logical_type == LogicalType::LargeBinary {
-            let mut metadata: Metadata = self.metadata.clone();
+        self.replace(&Self::is_legacy_blob, &|blob| {
+            let mut metadata: Metadata = blob.metadata.clone();
             metadata.remove(BLOB);
             metadata.insert(EXTENSION_NAME.to_owned(), BLOB_EXTENSION.to_owned());
             let members = [("data", LogicalType::LargeBinary), ("uri", LogicalType::Utf8)];
             let children = members.map(|(name, kind)| member(name, kind, true)).into();
-            return Self { logical_type: LogicalType::Struct, metadata, children, ..self.clone() };
-        }
-        let children = self.children.iter().map(Self::with_blob_v2).collect();
-        Self { children, ..self.clone() }
+            Self { logical_type: LogicalType::Struct, metadata, children, ..blob.clone() }
+        })
     }
 
-    fn replace_blobs(&self, with: &impl Fn(&Self) -> Self) -> Self {
-        if self.is_blob_v2() {
+    /// The field with others in the place of some, here and below.
+    fn replace(&self, is_replaced: &impl Fn(&Self) -> bool, with: &impl Fn(&Self) -> Self) -> Self {
+        if is_replaced(self) {
             return with(self);
         }
-        let children = self.children.iter().map(|child| child.replace_blobs(with)).collect();
+        let children = self.children.iter().map(|child| child.replace(is_replaced, with)).collect();
         Self { children, ..self.clone() }
     }
 }
@@ -177,6 +207,15 @@ fn descriptor_members() -> Vec<Field> {
     DESCRIPTOR.map(|(name, kind)| member(name, kind, false)).into()
 }
 
+/// The members of the description of a legacy blob.
+pub fn legacy_description() -> Vec<Field> {
+    ["position", "size"].map(|name| member(name, LogicalType::UInt64, true)).into()
+}
+
+fn marks<const N: usize>(keys: [&str; N]) -> Metadata {
+    keys.map(|key| (key.to_owned(), "true".to_owned())).into()
+}
+
 fn member(name: &str, logical_type: LogicalType, nullable: bool) -> Field {
     Field {
         id: FieldId::NO_PARENT,
@@ -203,7 +242,15 @@ mod tests {
         );
         let inside = DataType::Struct(vec![blob, ArrowField::new("x", DataType::Int8, true)].into());
         let schema = ArrowSchema::new(vec![ArrowField::new("s", inside, true)]);
-        let schema = Schema::from_arrow(&schema).unwrap().with_blob_v2();
+        let legacy = Schema::from_arrow(&schema).unwrap();
+        let described = legacy.fields[0].with_blob_descriptions();
+        let [blob, _] = described.children.as_slice() else { panic!("{described:?}") };
+        let names: Vec<&str> = blob.children.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!((names.as_slice(), blob.metadata.len()), (["position", "size"].as_slice(), 1));
+        assert_eq!(blob.id, legacy.fields[0].children[0].id);
+        assert!(legacy.fields[0].has_blobs() && blob.describes_legacy_blob() && !described.has_blobs());
+        assert_eq!(legacy.fields[0].with_blob_bytes(), legacy.fields[0]);
+        let schema = legacy.with_blob_v2();
         let ids: Vec<i32> = schema.depth_first().map(|field| field.id.0).collect();
         assert_eq!(ids, [0, 1, 2, 3, 4]);
         let found = schema.field_by_path("s.b").unwrap();
@@ -219,6 +266,8 @@ mod tests {
         assert_eq!(stored.children[0].id, found.id);
         assert!(!stored.has_blob_v2());
         assert!(stored.children[0].holds_blob_descriptors() && !found.holds_blob_descriptors());
+        assert!(!stored.children[0].describes_legacy_blob());
+        assert_eq!(schema.fields[0].with_blob_descriptions(), stored);
         assert_eq!(schema.fields[0].with_blob_bytes().children[0].data_type(), DataType::LargeBinary);
         assert_eq!(BlobKind::of(3).unwrap(), BlobKind::External);
         assert!(BlobKind::of(4).is_err());

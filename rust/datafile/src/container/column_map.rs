@@ -54,6 +54,11 @@ pub fn fields_with_column(schema: &Schema, version: FileVersion) -> impl Iterato
     })
 }
 
+/// Whether all of a field is in one column: a leaf, a packed struct, or what describes legacy blobs.
+pub fn has_one_column(field: &Field) -> bool {
+    field.is_leaf() || is_packed(field) || field.describes_legacy_blob()
+}
+
 /// Whether a struct is stored row by row in one column, according to its metadata.
 pub fn is_packed(field: &Field) -> bool {
     field.logical_type == LogicalType::Struct

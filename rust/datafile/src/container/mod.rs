@@ -19,7 +19,7 @@ pub(crate) mod writer;
 
 pub use checksums::DamagedBlock;
 pub(crate) use column_map::is_blob;
-pub use column_map::{ColumnMap, fields_with_column, is_packed};
+pub use column_map::{ColumnMap, fields_with_column, has_one_column, is_packed};
 pub(crate) use end::End;
 pub use end::TAIL;
 pub use metadata::FileMetadata;

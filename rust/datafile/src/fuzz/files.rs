@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pennon_core::rows::RowRanges;
+use pennon_core::schema::Field;
 
 use super::{Random, run};
 use crate::{FileReader, MemorySource};
@@ -33,7 +34,9 @@ fn read(bytes: Vec<u8>, random: &mut Random) {
     let rows = reader.metadata().num_rows;
     let end = rows.min(MOST_ROWS);
     let last = rows.saturating_sub(MOST_ROWS.min(10))..rows;
-    let fields = reader.metadata().schema.fields.clone();
+    let mut fields = reader.metadata().schema.fields.clone();
+    let blobs: Vec<Field> = fields.iter().filter(|field| field.has_blobs()).cloned().collect();
+    fields.extend(blobs.iter().map(Field::with_blob_descriptions));
     for field in &fields {
         for rows in [(0..end).into(), ranges(random, end), last.clone().into()] {
             if let Ok(arrays) = reader.read(std::slice::from_ref(field), &reader.column_map(), &rows) {

@@ -5,7 +5,7 @@
 //! local sources return block by block. The metadata of a mini-block page is kept for later reads. Only blobs take
 //! a third pass.
 
-mod blob;
+pub(crate) mod blob;
 mod constant;
 mod full_zip;
 mod mini_block;
@@ -191,11 +191,13 @@ impl Second {
         &self.prepared
     }
 
-    /// Requests the bytes of blobs, whose positions are in `bytes`, the result of the second pass.
+    /// Requests the bytes of blobs, whose positions are in `bytes`, the result of the second pass. For descriptions
+    /// nothing is requested.
     pub(crate) fn third(
         &mut self,
         rows: &RowRanges,
         bytes: &mut Fetched<'_>,
+        file_size: u64,
         fetch: &mut Fetch,
     ) -> Result<()> {
         if !matches!(self.plan, PagePlan::Descriptors(_)) {
@@ -215,7 +217,11 @@ impl Second {
                 scratch: &mut Scratch::default(),
             };
             page.decode(*plan, rows, bytes, out)?;
-            self.plan = PagePlan::Blob(blob::BlobPlan::new(&values, count, fetch)?);
+            let mut blobs = blob::BlobPlan::new(&values, count, file_size)?;
+            if self.prepared.leaf.physical != Physical::Packed {
+                blobs.request(fetch);
+            }
+            self.plan = PagePlan::Blob(blobs);
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::file::{Layer, PageLayout, PageMetadata};
 use pennon_core::rows::RowRanges;
-use pennon_core::{Error, FieldId, Result};
+use pennon_core::schema::Field;
+use pennon_core::{Error, Result};
 
 use super::dictionary;
 use crate::encodings::codec::Scratch;
@@ -31,8 +32,8 @@ pub(super) struct LeafColumn {
     /// Positions of the column for one of each layer around the leaf, innermost first: more than 1 from a fixed-size
     /// list of structs on outwards.
     pub(super) repeated: Vec<usize>,
-    /// Of a packed struct: ids and names of its members in the file.
-    pub(super) members: Vec<(FieldId, String)>,
+    /// Of a struct in one column: its members there.
+    pub(super) members: Vec<Field>,
 }
 
 impl LeafColumn {
@@ -151,12 +152,12 @@ impl<'a> ColumnRead<'a> {
         Ok(())
     }
 
-    /// Takes the bytes of the second pass and requests those of blobs.
-    pub(super) fn blobs(&mut self, bytes: &mut Fetched<'_>, fetch: &mut Fetch) -> Result<()> {
+    /// Takes the bytes of the second pass and requests those of blobs, unless these are only described.
+    pub(super) fn blobs(&mut self, bytes: &mut Fetched<'_>, file_size: u64, fetch: &mut Fetch) -> Result<()> {
         for page in &mut self.pages {
             if let Some(second) = &mut page.second {
                 second
-                    .third(&page.rows, bytes, fetch)
+                    .third(&page.rows, bytes, file_size, fetch)
                     .at(|| location(self.source, page.page, page.metadata))?;
             }
         }

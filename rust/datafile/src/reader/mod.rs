@@ -22,7 +22,7 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
-use pennon_core::file::FileVersion;
+use pennon_core::file::{ColumnMetadata, FileVersion};
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
@@ -195,6 +195,7 @@ impl FileReader {
     /// for more text than an array can hold; `Unsupported` and `Corrupt` name file, field, column and page.
     pub fn read(&self, fields: &[Field], columns: &ColumnMap, rows: &RowRanges) -> Result<Vec<ArrayRef>> {
         self.check_rows(rows)?;
+        self.check_descriptions(fields, columns)?;
         let source = self.source.as_ref();
         if let Some(pages) = &self.metadata.legacy {
             return legacy::read(source, &self.metadata, pages, fields, rows).map_err(|e| self.within(e));
@@ -258,6 +259,7 @@ impl FileReader {
             self.read(fields, columns, rows)?
         } else {
             self.check_rows(rows)?;
+            self.check_descriptions(fields, columns)?;
             self.read_fields(fields, vec![self.leaves_of(field, columns)?], rows, Wanted::Nulls)?
         };
         arrays.pop().ok_or_else(|| Error::internal("a field was not read"))
@@ -389,6 +391,23 @@ impl FileReader {
         })
     }
 
+    /// Errors: `Unsupported` for descriptions of values that are not stored as blobs.
+    fn check_descriptions(&self, fields: &[Field], columns: &ColumnMap) -> Result<()> {
+        for field in fields {
+            let column = columns.column(field.id).and_then(|at| usize::try_from(at).ok());
+            let column = column.and_then(|at| self.metadata.columns.get(at));
+            if field.describes_legacy_blob() && !column.is_some_and(ColumnMetadata::holds_blobs) {
+                return Err(self.within(Error::unsupported(format!(
+                    "field `{}` has no descriptions: its values are not stored as blobs, read their bytes \
+                     (blob_handling=\"all_binary\")",
+                    field.name
+                ))));
+            }
+            self.check_descriptions(&field.children, columns)?;
+        }
+        Ok(())
+    }
+
     fn read_leaves(
         &self,
         leaves: &[LeafColumn],
@@ -422,13 +441,13 @@ impl FileReader {
         let mut bytes = second.begin(source, self.metadata.size).map_err(|e| self.within(e))?;
         let mut third = Fetch::default();
         for column in &mut columns {
-            column.blobs(&mut bytes, &mut third).map_err(|e| self.within(e))?;
+            column.blobs(&mut bytes, self.metadata.size, &mut third).map_err(|e| self.within(e))?;
         }
         // Overlapping blobs would make memory larger than the file.
-        let (total, end) = third.extent();
-        if total.max(end) > self.metadata.size {
+        let (total, _) = third.extent();
+        if total > self.metadata.size {
             let size = self.metadata.size;
-            let found = format!("{total} bytes of blobs up to {end} in a file of {size} bytes");
+            let found = format!("{total} bytes of blobs in a file of {size} bytes");
             return Err(self.within(Error::corrupt(found)));
         }
         let blobs = third.run(source).map_err(|e| self.within(e))?;
@@ -537,7 +556,7 @@ const SMALL_PAGE: u64 = 512 << 10;
 const MUCH: u64 = 4;
 
 impl ColumnState {
-    fn new(column: &pennon_core::file::ColumnMetadata) -> Result<Self> {
+    fn new(column: &ColumnMetadata) -> Result<Self> {
         let pages = column.pages.iter().map(|_| OnceLock::new()).collect();
         Ok(Self { starts: starts(column.pages.iter().map(|page| page.num_rows))?, pages })
     }

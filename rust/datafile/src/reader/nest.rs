@@ -3,22 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, StructArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use pennon_core::error::ResultExt;
-use pennon_core::schema::{Field, LogicalType, Schema};
-use pennon_core::{Error, FieldId, Result};
+use pennon_core::schema::{Field, LogicalType, Schema, legacy_description};
+use pennon_core::{Error, Result};
 
 use super::column::LeafColumn;
 use super::column::{LayerArray, LeafArray};
-use crate::container::ColumnMap;
-use crate::container::is_packed;
+use crate::container::{ColumnMap, has_one_column};
 use crate::repdef::assemble::PathLayer;
-use crate::values::arrow_error;
+use crate::values::{arrow_error, members};
 
 /// Finds the leaf columns of fields.
 pub(super) struct Collector<'a> {
@@ -40,7 +38,7 @@ impl Collector<'_> {
     /// Adds the leaf columns of a field. `around` are the layers around it, outermost first.
     pub(super) fn collect(&mut self, field: &Field, parent: &str, around: &mut Vec<Around>) -> Result<()> {
         let path = if parent.is_empty() { field.name.clone() } else { format!("{parent}.{}", field.name) };
-        if field.is_leaf() || is_packed(field) {
+        if has_one_column(field) {
             return self.leaf(field, path, around);
         }
         let layer = match &field.logical_type {
@@ -77,11 +75,14 @@ impl Collector<'_> {
         let repeated = inner_first.scan(1, multiply).collect();
         let mut leaf =
             LeafColumn { path, column, data_type: field.data_type(), layers, repeated, members: Vec::new() };
-        if is_packed(field) {
+        if !field.is_leaf() {
             // The column also has the members that are not requested.
             let stored = self.file.depth_first().find(|f| f.id == field.id).unwrap_or(field);
-            leaf.data_type = stored.data_type();
-            leaf.members = stored.children.iter().map(|child| (child.id, child.name.clone())).collect();
+            leaf.members = match field.describes_legacy_blob() {
+                true => legacy_description(),
+                false => stored.children.clone(),
+            };
+            leaf.data_type = DataType::Struct(leaf.members.iter().map(Field::to_arrow).collect());
         }
         self.out.push(leaf);
         Ok(())
@@ -113,9 +114,9 @@ pub(super) fn build(field: &Field, leaves: &mut Leaves) -> Result<ArrayRef> {
 
 /// The array of a field that has `depth` layers around it, of which the next one may be a struct with these nulls.
 fn nested(field: &Field, depth: usize, around: Option<&NullBuffer>, leaves: &mut Leaves) -> Result<ArrayRef> {
-    if field.is_leaf() || is_packed(field) {
+    if has_one_column(field) {
         let (column, leaf) = leaves.0.pop_front().ok_or_else(|| Error::internal("a leaf was not read"))?;
-        return if field.is_leaf() { Ok(leaf.array) } else { members(field, &column, &leaf.array) };
+        return if field.is_leaf() { Ok(leaf.array) } else { members(field, &column.members, &leaf.array) };
     }
     let mut layer = leaves.layer(depth)?;
     let is_struct = field.logical_type == LogicalType::Struct;
@@ -153,28 +154,6 @@ fn nested(field: &Field, depth: usize, around: Option<&NullBuffer>, leaves: &mut
         }
         (data_type, _) => Err(Error::internal(format!("layers do not fit to type {data_type}"))),
     }
-}
-
-/// The members of a packed struct that the field has.
-fn members(field: &Field, column: &LeafColumn, array: &ArrayRef) -> Result<ArrayRef> {
-    let all = array.as_struct_opt().ok_or_else(|| Error::internal("a packed struct that is not a struct"))?;
-    let find = |child: &Field| {
-        // The members of a blob descriptor have no ids.
-        let is_it = |(id, name): &(FieldId, String)| {
-            *id == child.id && (child.id != FieldId::NO_PARENT || *name == child.name)
-        };
-        let found = column.members.iter().position(is_it).and_then(|at| all.columns().get(at));
-        found.cloned().ok_or_else(|| {
-            let what = format!("the packed struct has no member `{}` (id {})", child.name, child.id);
-            if child.id == FieldId::NO_PARENT { Error::corrupt(what) } else { Error::invalid_input(what) }
-        })
-    };
-    let children = field.children.iter().map(find).collect::<Result<_>>()?;
-    let DataType::Struct(fields) = field.data_type() else {
-        return Err(Error::internal("a packed struct that is not a struct"));
-    };
-    let array = StructArray::try_new_with_length(fields, children, all.nulls().cloned(), all.len());
-    Ok(Arc::new(array.map_err(arrow_error)?))
 }
 
 fn list<O: OffsetSizeTrait>(

@@ -5,14 +5,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use arrow_array::types::Float32Type;
-use arrow_array::{FixedSizeListArray, Float64Array, RecordBatch};
-use arrow_schema::Schema as ArrowSchema;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, UInt64Type};
+use arrow_array::{FixedSizeListArray, Float64Array, LargeBinaryArray, RecordBatch};
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
 use arrow_select::concat::{concat, concat_batches};
 use pennon_core::ErrorKind;
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
-use pennon_core::schema::Schema;
+use pennon_core::schema::{LogicalType, Schema};
 
 use super::*;
 use crate::{FileWriter, WriteOptions};
@@ -167,6 +168,54 @@ fn all_columns_at_once_and_members_alone() {
     }
 }
 
+/// The blobs of a field, as bytes or as what their descriptions in the file say.
+fn blobs(array: &ArrayRef, file: &[u8]) -> Vec<Option<Vec<u8>>> {
+    if let Some(bytes) = array.as_binary_opt::<i64>() {
+        return bytes.iter().map(|bytes| bytes.map(<[u8]>::to_vec)).collect();
+    }
+    let [positions, sizes] = ["position", "size"]
+        .map(|name| array.as_struct().column_by_name(name).unwrap().as_primitive::<UInt64Type>());
+    let described = |row| {
+        let start = size(positions.value(row));
+        array.is_valid(row).then(|| file[start..start + size(sizes.value(row))].to_vec())
+    };
+    (0..array.len()).map(described).collect()
+}
+
+#[test]
+fn legacy_blobs_are_described() {
+    for version in ["2.0", "2.1", "2.2"] {
+        let path = folder().join(format!("blobs-{version}.lance"));
+        let (reader, file) = (open(&path), fs::read(&path).unwrap());
+        let rows = Random(5).ranges(4, reader.metadata().num_rows);
+        let read = |field: &Field| {
+            let array =
+                reader.read(std::slice::from_ref(field), &reader.column_map(), &rows).unwrap().remove(0);
+            assert_eq!(array.data_type(), &field.data_type());
+            // The blob is the field itself, or its first member.
+            if field.name == "member" { Arc::clone(array.as_struct().column(0)) } else { array }
+        };
+        for field in &reader.metadata().schema.fields {
+            let described = field.with_blob_descriptions();
+            let descriptions = read(&described);
+            assert_eq!(blobs(&descriptions, &file), blobs(&read(field), &file), "{version}: {}", field.name);
+            let mut sizes = described;
+            let blob = if field.name == "member" { &mut sizes.children[0] } else { &mut sizes };
+            assert!(blob.describes_legacy_blob());
+            blob.children.remove(0);
+            assert_eq!(read(&sizes).as_struct().columns(), &descriptions.as_struct().columns()[1..]);
+        }
+    }
+    let reader = open(&folder().join("options-2.1.lance"));
+    let mut field = reader.metadata().schema.fields[0].clone();
+    field.logical_type = LogicalType::LargeBinary;
+    field.metadata = [("lance-encoding:blob".to_owned(), "true".to_owned())].into();
+    let described = [field.with_blob_descriptions()];
+    let error = reader.read(&described, &reader.column_map(), &(0..1).into()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("not stored as blobs"), "{error}");
+}
+
 #[test]
 fn damaged_files_are_errors_and_never_panic() {
     let mut random = Random(7);
@@ -261,17 +310,39 @@ impl ByteSource for Counting {
     }
 }
 
-/// Large values of which every third is null, as a file whose reads are counted.
-fn large_values(column: &ArrayRef) -> (Arc<Counting>, FileReader) {
-    let field = arrow_schema::Field::new("x", column.data_type().clone(), true);
+/// A column as a file whose reads are counted.
+fn counted(field: ArrowField, column: &ArrayRef, version: FileVersion) -> (Arc<Counting>, FileReader) {
     let batch =
         RecordBatch::try_new(Arc::new(ArrowSchema::new(vec![field])), vec![Arc::clone(column)]).unwrap();
     let schema = Schema::from_arrow(&batch.schema()).unwrap();
-    let mut writer = FileWriter::try_new(Vec::new(), schema, WriteOptions::default()).unwrap();
+    let options = WriteOptions { version, ..WriteOptions::default() };
+    let mut writer = FileWriter::try_new(Vec::new(), schema, options).unwrap();
     writer.write(&batch).unwrap();
     let bytes = writer.finish().unwrap().1;
     let source = Arc::new(Counting(MemorySource::new("memory", bytes), AtomicUsize::new(0)));
     (Arc::clone(&source), FileReader::open(source).unwrap())
+}
+
+fn large_values(column: &ArrayRef) -> (Arc<Counting>, FileReader) {
+    let field = ArrowField::new("x", column.data_type().clone(), true);
+    counted(field, column, WriteOptions::default().version)
+}
+
+#[test]
+fn bytes_of_blobs_are_not_read_for_descriptions() {
+    let marks = [("lance-encoding:blob".to_owned(), "true".to_owned())];
+    let field = ArrowField::new("x", DataType::LargeBinary, true).with_metadata(marks.into());
+    let value = |row: u64| (!row.is_multiple_of(3)).then(|| vec![7; 10_000]);
+    let column: ArrayRef = Arc::new((0..600).map(value).collect::<LargeBinaryArray>());
+    for version in [FileVersion::V2_0, FileVersion::V2_1] {
+        let (source, reader) = counted(field.clone(), &column, version);
+        let described = [reader.metadata().schema.fields[0].with_blob_descriptions()];
+        source.1.store(0, Ordering::Relaxed);
+        let read = reader.read(&described, &reader.column_map(), &(0..600).into()).unwrap();
+        assert_eq!((read[0].len(), read[0].null_count()), (600, 200));
+        let read = source.1.load(Ordering::Relaxed);
+        assert!(read <= 600 * 16 + 4096, "{version}: {read} bytes");
+    }
 }
 
 #[test]

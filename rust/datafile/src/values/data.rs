@@ -187,6 +187,20 @@ impl Data {
         Ok(())
     }
 
+    /// Appends the description of a blob.
+    pub(crate) fn append_description(&mut self, position: u64, size: u64) -> Result<()> {
+        if let Self::Packed(members) = self
+            && let [positions, sizes] = members.as_mut_slice()
+            && let (Self::Fixed { bytes: positions, .. }, Self::Fixed { bytes: sizes, .. }) =
+                (&mut positions.data, &mut sizes.data)
+        {
+            positions.extend_from_slice(&position.to_le_bytes());
+            sizes.extend_from_slice(&size.to_le_bytes());
+            return Ok(());
+        }
+        Err(Error::internal("descriptions of blobs for another type"))
+    }
+
     /// Items so far; 0 where only a count would exist, and of packed structs.
     pub(crate) fn count(&self) -> usize {
         match self {

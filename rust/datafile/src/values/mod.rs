@@ -6,11 +6,13 @@
 mod array;
 mod data;
 mod leaf;
+mod members;
 mod validity;
 
 pub(crate) use array::{arrow_error, leaf_array};
 pub(crate) use data::{Data, Strings};
 pub(crate) use leaf::{Leaf, Physical};
+pub(crate) use members::members;
 pub(crate) use validity::Validity;
 
 use pennon_core::Result;

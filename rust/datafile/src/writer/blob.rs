@@ -9,6 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, StructArray};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, Field as ArrowField};
+use pennon_core::error::ResultExt;
 use pennon_core::file::{FileVersion, Layer, PageLayout};
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
@@ -34,6 +35,9 @@ pub(crate) fn descriptor_leaf() -> Result<Leaf> {
 pub(crate) fn check(field: &Field) -> Result<()> {
     match field.logical_type {
         LogicalType::LargeBinary => Ok(()),
+        LogicalType::Struct => Err(Error::unsupported(
+            "descriptions of blobs cannot be written, their bytes can: read these (blob_handling=\"all_binary\")",
+        )),
         _ => Err(Error::unsupported(format!(
             "blobs of type {} cannot be written (large_binary can)",
             field.data_type()
@@ -63,6 +67,7 @@ pub(crate) fn store<W: Write>(
     out: &mut ContainerWriter<W>,
 ) -> Result<Option<ArrayRef>> {
     if is_blob(field) {
+        check(field).at(|| format!("field `{}`", field.name))?;
         let nulls = NullBuffer::union(hidden, array.nulls());
         return descriptors(&field.name, array, nulls, 0, out).map(Some);
     }

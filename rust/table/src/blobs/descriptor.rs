@@ -1,4 +1,4 @@
-//! Descriptors of blobs as rows, from and to the struct arrays that a data file holds.
+//! Descriptors of blobs as rows, from and to the struct arrays that a data file holds or that describe legacy blobs.
 
 use std::sync::Arc;
 
@@ -33,9 +33,16 @@ pub(crate) fn rows(array: &ArrayRef) -> Result<Vec<Option<Descriptor>>> {
     let wrong = || Error::corrupt(format!("descriptors of blobs have the type {}", array.data_type()));
     let structs = array.as_struct_opt().ok_or_else(wrong)?;
     let column = |name: &str| structs.column_by_name(name).ok_or_else(wrong);
-    let kinds = column("kind")?.as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?;
     let positions = column("position")?.as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
     let sizes = column("size")?.as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
+    if structs.num_columns() == 2 {
+        let legacy = |row: usize| {
+            let (position, size) = (positions.value(row), sizes.value(row));
+            structs.is_valid(row).then(|| Descriptor::managed(BlobKind::Inline, position, size, 0))
+        };
+        return Ok((0..structs.len()).map(legacy).collect());
+    }
+    let kinds = column("kind")?.as_primitive_opt::<UInt8Type>().ok_or_else(wrong)?;
     let ids = column("blob_id")?.as_primitive_opt::<UInt32Type>().ok_or_else(wrong)?;
     let uris = column("blob_uri")?.as_string_opt::<i32>().ok_or_else(wrong)?;
     let row = |row: usize| {

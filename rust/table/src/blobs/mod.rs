@@ -1,13 +1,13 @@
-//! Blob v2 (`lance.blob.v2`): a column of descriptors, and bytes that are stored outside of the column.
+//! Blobs: a column that says where bytes are, and the bytes outside of it.
 //!
-//! | form of a column | is |
-//! |---|---|
-//! | as written | a struct of `data`, `uri` and mostly `position` and `size`: the schema's; what is read can be written |
-//! | bytes | `large_binary` |
-//! | descriptor | where the bytes are: what a data file holds, see [`pennon_core::schema::BlobKind`] |
+//! | form of a column | legacy blobs | blob v2 (`lance.blob.v2`) |
+//! |---|---|---|
+//! | as written, can be written again | `large_binary` | a struct of `data`, `uri` and mostly `position` and `size` |
+//! | bytes | `large_binary` | `large_binary` |
+//! | description: where it is | `position` and `size` in the data file | see [`pennon_core::schema::BlobKind`] |
 //!
-//! The form a read gives is that of the field it is given. Invariant: a file of blobs lies in the folder that is named
-//! like its data file, and is moved and removed with it.
+//! The form a read gives is that of the field it is given. Invariant: a file of blob v2 lies in the folder that is
+//! named like its data file, and is moved and removed with it.
 
 pub(crate) mod descriptor;
 pub(crate) mod read;
@@ -22,6 +22,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Field as ArrowField;
+use pennon_core::file::FileVersion;
+use pennon_core::manifest::Manifest;
 use pennon_core::schema::{Field, LogicalType, Schema};
 use pennon_core::{Error, Result};
 pub(crate) use source::{check_computed, without_addresses};
@@ -32,11 +34,9 @@ pub enum BlobHandling {
     /// As they were written: bytes, or for blob v2 structs of data or address.
     #[default]
     Written,
-    /// Bytes, or for blob v2 descriptors.
-    Mixed,
     /// Bytes.
     Binary,
-    /// Descriptors; legacy blobs have none.
+    /// Where the bytes are.
     Descriptions,
 }
 
@@ -55,42 +55,36 @@ impl FromStr for BlobHandling {
 }
 
 impl BlobHandling {
+    /// What users are given: descriptions, unless they ask for something else. Errors: `InvalidInput` for other text.
+    pub fn requested(text: Option<&str>) -> Result<Self> {
+        text.map_or(Ok(Self::Descriptions), str::parse)
+    }
+
     /// The text that parses as this; `None` for what has none.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Binary => Some("all_binary"),
             Self::Descriptions => Some("blobs_descriptions"),
-            Self::Written | Self::Mixed => None,
+            Self::Written => None,
         }
     }
 
     /// The fields of a table in the requested form.
-    pub(crate) fn apply(self, schema: &Schema) -> Cow<'_, Schema> {
-        if self == Self::Written || !schema.fields.iter().any(Field::has_blob_v2) {
-            return Cow::Borrowed(schema);
-        }
+    pub(crate) fn apply(self, table: &Manifest) -> Cow<'_, Schema> {
+        let schema = &table.schema;
         let form = match self {
             Self::Binary => Field::with_blob_bytes,
-            _ => Field::with_blob_descriptors,
+            // Files of version 0.1 have no blobs, whatever their fields say.
+            Self::Descriptions if table.file_version != FileVersion::Legacy => Field::with_blob_descriptions,
+            Self::Descriptions | Self::Written => return Cow::Borrowed(schema),
         };
+        if !schema.fields.iter().any(Field::has_blobs) {
+            return Cow::Borrowed(schema);
+        }
         Cow::Owned(Schema {
             fields: schema.fields.iter().map(form).collect(),
             metadata: schema.metadata.clone(),
         })
-    }
-
-    /// Errors: `Unsupported` for descriptions of blobs that have none.
-    pub(crate) fn check(self, fields: &[Field]) -> Result<()> {
-        let Some(blob) = fields.iter().find(|field| field.is_legacy_blob()) else {
-            return fields.iter().try_for_each(|field| self.check(&field.children));
-        };
-        if self != Self::Descriptions {
-            return Ok(());
-        }
-        Err(Error::unsupported(format!(
-            "descriptions of field {}: it has legacy blobs, which are read as bytes",
-            blob.name
-        )))
     }
 }
 

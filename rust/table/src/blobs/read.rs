@@ -27,15 +27,14 @@ use crate::versions::snapshot::Snapshot;
 pub struct Blob {
     source: Arc<dyn ByteSource>,
     range: Range<u64>,
-    /// The version it belongs to; `None` in memory.
+    /// The version it belongs to; `None` without bytes.
     snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Blob {
-    /// A blob whose bytes are at hand.
-    pub(crate) fn in_memory(bytes: Bytes) -> Self {
-        let range = 0..u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { source: Arc::new(MemorySource::new("a blob", bytes)), range, snapshot: None }
+    /// A blob without bytes.
+    fn empty() -> Self {
+        Self { source: Arc::new(MemorySource::new("a blob", Bytes::new())), range: 0..0, snapshot: None }
     }
 
     /// Bytes of the blob.
@@ -141,7 +140,7 @@ impl<'a> BlobSources<'a> {
         self.open_all(&rows)?;
         let blob = |descriptor: &Descriptor| {
             if is_empty(descriptor) {
-                return Ok(Blob::in_memory(Bytes::new()));
+                return Ok(Blob::empty());
             }
             let (_, opened, range) = self.locate(descriptor)?;
             let snapshot = Some(Arc::clone(self.snapshot));

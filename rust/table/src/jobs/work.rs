@@ -183,7 +183,7 @@ pub struct ScanWork {
     pub with_row_id: bool,
     /// Adds `_rowaddr` at the end.
     pub with_row_address: bool,
-    /// What blob columns read as; without it as [`BlobHandling::Mixed`].
+    /// What blob columns read as; without it as [`BlobHandling::Descriptions`].
     pub blob_handling: Option<BlobHandling>,
 }
 
@@ -196,7 +196,7 @@ impl ScanWork {
             batch_bytes: self.batch_bytes,
             with_row_id: self.with_row_id,
             with_row_address: self.with_row_address,
-            blobs: self.blob_handling.unwrap_or(BlobHandling::Mixed),
+            blobs: self.blob_handling.unwrap_or(BlobHandling::Descriptions),
             fragments: slices,
             ..ScanOptions::default()
         }

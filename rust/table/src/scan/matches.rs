@@ -58,7 +58,7 @@ fn filtered(predicate: Expression) -> ScanOptions {
         columns: Some(Projection::Names(Vec::new())),
         with_row_address: true,
         filter: Some(Filter::Expression(predicate)),
-        blobs: BlobHandling::Mixed,
+        blobs: BlobHandling::Descriptions,
         ..ScanOptions::default()
     }
 }

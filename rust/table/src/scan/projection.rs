@@ -28,7 +28,7 @@ pub(super) struct ValueForm {
 impl ValueForm {
     /// Of rows whose selection is kept with the snapshot.
     pub(super) const PLAIN: Self =
-        Self { blobs: BlobHandling::Mixed, json: JsonHandling::Text, members: Members::Apart };
+        Self { blobs: BlobHandling::Descriptions, json: JsonHandling::Text, members: Members::Apart };
 }
 
 /// What has to be read: parts of top-level fields, and system columns.
@@ -99,14 +99,14 @@ impl Asked {
     }
 }
 
-/// A filter over the columns of a table and its system columns. Errors: see [`Expression::predicate`].
+/// A filter over the columns of a table, blobs as descriptions, and its system columns. Errors: see [`Expression::predicate`].
 pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
-    predicate(snapshot, sql, BlobHandling::Mixed)
+    predicate(snapshot, sql, BlobHandling::Descriptions)
 }
 
 /// The same for columns whose blobs are in this form.
 pub(crate) fn predicate(snapshot: &Snapshot, sql: &str, blobs: BlobHandling) -> Result<Expression> {
-    Expression::predicate(sql, &visible_schema(&blobs.apply(&snapshot.manifest.schema)))
+    Expression::predicate(sql, &visible_schema(&blobs.apply(&snapshot.manifest)))
 }
 
 /// The table's columns and the system columns: what filters and expressions may name.
@@ -127,7 +127,7 @@ pub(super) fn resolve(
     form: ValueForm,
 ) -> Result<(Input, Output)> {
     let ValueForm { blobs, json, members } = form;
-    let schema = &*blobs.apply(&snapshot.manifest.schema);
+    let schema = &*blobs.apply(&snapshot.manifest);
     let mut asked = match columns {
         None => schema.fields.iter().map(|f| top_level(&f.name)).collect(),
         Some(Projection::Names(names)) => match members {
@@ -153,7 +153,6 @@ pub(super) fn resolve(
         asked.push(column);
     }
     let input = input_of(schema, &asked, filter)?;
-    blobs.check(&input.fields)?;
     let output = output_of(asked, &input, snapshot, json)?;
     Ok((input, output))
 }

@@ -129,8 +129,8 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
     take.arrange(parts, &order)
 }
 
-/// The blobs of rows, in the order asked: address and blob of each, `None` for null. The bytes of blob v2 are not
-/// read before it is asked for.
+/// The blobs of rows, in the order asked: address and blob of each, `None` for null. Their bytes are not read before it
+/// is asked for.
 ///
 /// Errors: those of [`take`]; `InvalidInput` "the column ... is not a blob column".
 pub async fn take_blobs(

@@ -5,7 +5,8 @@ use pennon_core::file::{ArrayEncoding, FlatArray};
 use pennon_core::rows::RowRanges;
 use pennon_core::{Error, Result};
 
-use super::binary::{Binary, Blobs};
+use super::binary::Binary;
+use super::blobs::Blobs;
 use super::columns::Page;
 use super::dictionary::Dictionary;
 use super::flat::Flat;
@@ -177,12 +178,12 @@ impl<'a> Form<'a> {
             (E::Dictionary { indices, items, num_items }, []) if is_binary => Self::Dictionary(Box::new(
                 Dictionary::ask(page, indices, (items, *num_items), shape.physical, rows, fetch)?,
             )),
-            (E::PackedStruct { members, buffer }, []) if is_binary && is_descriptor(members) => {
+            (E::PackedStruct { members, buffer }, [])
+                if (is_binary || shape.physical == Physical::Packed) && is_descriptor(members) =>
+            {
                 let flat = FlatArray { bits_per_value: 128, buffer: *buffer, compression: None };
-                Self::Blobs(Blobs::new(
-                    Flat::ask(page, &flat, 128, rows.as_slice().to_vec(), fetch)?,
-                    page.file_size,
-                ))
+                let descriptors = Flat::ask(page, &flat, 128, rows.as_slice().to_vec(), fetch)?;
+                Self::Blobs(Blobs::new(descriptors, page.file_size, is_binary))
             }
             _ => return Err(unsupported(encoding, "for this type")),
         })

@@ -6,6 +6,7 @@
 
 mod array;
 mod binary;
+mod blobs;
 mod columns;
 mod dictionary;
 mod ends;
@@ -21,12 +22,12 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use pennon_core::error::ResultExt;
 use pennon_core::rows::RowRanges;
-use pennon_core::schema::{Field, LogicalType};
+use pennon_core::schema::{Field, LogicalType, legacy_description};
 use pennon_core::{Error, Result};
 
 use crate::container::{ColumnMap, FileMetadata, is_packed};
 use crate::source::{ByteSource, Fetch};
-use crate::values::arrow_error;
+use crate::values::{arrow_error, members};
 use columns::Column;
 pub(crate) use columns::ColumnPages;
 use leaf::LeafRead;
@@ -121,8 +122,15 @@ impl<'a> File<'a> {
 enum Node<'a> {
     Leaf(LeafRead<'a>),
     Packed(PackedRead<'a>),
+    /// Descriptions of legacy blobs, of which the field may have some members.
+    Descriptions(&'a Field, LeafRead<'a>),
     List(Box<ListRead<'a>>),
-    Struct { field: &'a Field, path: String, rows: usize, children: Vec<Node<'a>> },
+    Struct {
+        field: &'a Field,
+        path: String,
+        rows: usize,
+        children: Vec<Node<'a>>,
+    },
 }
 
 impl<'a> Node<'a> {
@@ -138,6 +146,12 @@ impl<'a> Node<'a> {
         if is_packed(field) {
             let column = file.column_of(field, &path, expected)?;
             return Ok(Self::Packed(PackedRead::new(column, field, &file.metadata.schema, rows)?));
+        }
+        if field.describes_legacy_blob() {
+            let column = file.column_of(field, &path, expected)?;
+            let members = legacy_description().iter().map(Field::to_arrow).collect();
+            let leaf = LeafRead::new(column, DataType::Struct(members), rows)?;
+            return Ok(Self::Descriptions(field, leaf));
         }
         match &field.logical_type {
             // The header column has no data that its children lack.
@@ -166,7 +180,7 @@ impl<'a> Node<'a> {
     /// Takes the bytes of the previous pass and requests those of the next. Returns whether another pass follows.
     fn step(&mut self, bytes: &[Bytes], fetch: &mut Fetch) -> Result<bool> {
         match self {
-            Self::Leaf(leaf) => leaf.step(bytes, fetch),
+            Self::Leaf(leaf) | Self::Descriptions(_, leaf) => leaf.step(bytes, fetch),
             Self::Packed(packed) => packed.step(bytes, fetch),
             Self::List(list) => list.step(bytes, fetch),
             Self::Struct { children, .. } => {
@@ -184,6 +198,7 @@ impl<'a> Node<'a> {
         match self {
             Self::Leaf(leaf) => leaf.finish(),
             Self::Packed(packed) => packed.finish(),
+            Self::Descriptions(field, leaf) => members(field, &legacy_description(), &leaf.finish()?),
             Self::List(list) => list.finish(),
             Self::Struct { field, path, rows, children } => {
                 let children = children.into_iter().map(Self::finish).collect::<Result<_>>()?;

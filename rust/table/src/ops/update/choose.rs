@@ -10,7 +10,6 @@
 //! not known before they are read.
 
 use pennon_core::manifest::Fragment;
-use pennon_core::schema::Field;
 use pennon_core::transaction::UpdateMode;
 use pennon_core::{Error, Result};
 
@@ -52,11 +51,6 @@ pub(super) fn check_columns(fragment: &Fragment) -> Result<()> {
         "Columns of fragment {} cannot be rewritten, rows can: it has overlays",
         fragment.id
     )))
-}
-
-/// Whether there are blobs in a field or below it.
-pub(super) fn has_blobs(field: &Field) -> bool {
-    field.is_legacy_blob() || field.is_blob_v2() || field.children.iter().any(has_blobs)
 }
 
 #[cfg(test)]

@@ -11,11 +11,10 @@ use arrow_schema::Field as ArrowField;
 use pennon_core::conflict::rebase::RowsByFragment;
 use pennon_core::file::FileVersion;
 use pennon_core::rows::RowRanges;
-use pennon_core::schema::Schema;
+use pennon_core::schema::{Field, Schema};
 use pennon_core::{Error, FragmentId, Result};
 
 use super::assign::{self, Assignments};
-use super::choose;
 use crate::batches::interleave_arrays;
 use crate::expr;
 use crate::scan::{FragmentReader, Input};
@@ -43,7 +42,7 @@ pub(super) async fn write(
 ) -> Result<Staged> {
     let fields: Vec<_> = assignments.fields().cloned().collect();
     let names: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
-    let batch_rows = if fields.iter().any(choose::has_blobs) { BLOB_ROWS } else { BATCH_ROWS };
+    let batch_rows = if fields.iter().any(Field::has_blobs) { BLOB_ROWS } else { BATCH_ROWS };
     let values = NewColumns {
         snapshot: Arc::clone(snapshot),
         old: Input::of(snapshot, &names)?,

@@ -205,7 +205,7 @@ impl Dataset {
             Some(UpdateMode::RewriteRows) => Ok(UpdateMode::RewriteRows),
             // A change of columns in place cannot be committed with new ones.
             None if self.uncommitted_columns().is_some() => Ok(UpdateMode::RewriteRows),
-            None if assigned.iter().any(choose::has_blobs) => Ok(UpdateMode::RewriteRows),
+            None if assigned.iter().any(Field::has_blobs) => Ok(UpdateMode::RewriteRows),
             None => {
                 let bytes = |fields: &[Field]| scan::stored_row_bytes(&fragments, fields);
                 let cost = Cost {

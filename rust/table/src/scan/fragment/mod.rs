@@ -327,10 +327,10 @@ impl FragmentReader {
 
     /// The blobs of some rows of a field, given as its top-level field with only the members that lead to it.
     ///
-    /// The bytes of blob v2 are not read. Errors: `InvalidInput` for a field without blobs.
+    /// Their bytes are not read.
     pub(super) fn blob_handles(&self, field: &Field, ranges: &RowRanges) -> Result<Vec<Option<Blob>>> {
-        let stored = self.stored(field);
-        let mut array = self.read_one(&stored, ranges)?;
+        let described = field.with_blob_descriptions();
+        let mut array = self.read_one(&described, ranges)?;
         let (mut leaf, mut nulls) = (field, None);
         while let [member] = leaf.children.as_slice()
             && !leaf.is_blob_v2()
@@ -343,13 +343,7 @@ impl FragmentReader {
             leaf = member;
         }
         let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls: &NullBuffer| nulls.is_null(row));
-        if let Some(bytes) = array.as_binary_opt::<i64>() {
-            let blob = |(row, bytes): (usize, Option<&[u8]>)| {
-                bytes.filter(|_| !is_null(row)).map(|bytes| Blob::in_memory(bytes.to_vec().into()))
-            };
-            return Ok(bytes.iter().enumerate().map(blob).collect());
-        }
-        let FieldLocation::File(at) = self.location(&stored) else { return Ok(vec![None; array.len()]) };
+        let FieldLocation::File(at) = self.location(&described) else { return Ok(vec![None; array.len()]) };
         let (file, _) = self.file(at)?;
         let mut sources = BlobSources::new(&self.snapshot, file);
         let mut rows = descriptor::rows(&array).map_err(|e| self.within(file, e))?;

@@ -10,13 +10,13 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use pennon_core::schema::{Field, LogicalType};
 use pennon_core::{Error, FieldId, Result};
-use pennon_datafile::container::is_packed;
+use pennon_datafile::container::has_one_column;
 
 use crate::expr::visible;
 
 /// Whether a field is in one file as it is, or not at all.
 pub(super) fn is_indivisible(field: &Field) -> bool {
-    field.is_leaf() || is_packed(field) || field.is_blob_v2()
+    has_one_column(field) || field.is_blob_v2()
 }
 
 /// A field with only those of its indivisible members that are wanted; `None` without any.

@@ -64,7 +64,7 @@ impl NearestOutput {
         options: &ScanOptions,
         is_batch: bool,
     ) -> Result<Self> {
-        let table = &*options.blobs.apply(&snapshot.manifest.schema);
+        let table = &*options.blobs.apply(&snapshot.manifest);
         let visible = || with_distance(&visible_schema(table));
         let mut named: Vec<(String, Column)> = Vec::new();
         // What a search finds hides columns of the table of that name.
