@@ -13,7 +13,8 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark_pennon import LanceTable, upsert_batches, write
+from pyspark_pennon import LanceTable, read, upsert_batches, write
+from pyspark_pennon.merge.builder import MergeBuilder
 
 POINT = pa.struct([("a", pa.int32()), ("b", pa.int32())])
 TYPES = pa.schema(
@@ -232,3 +233,41 @@ def test_vectors_of_spark_ml(spark: SparkSession, uri: str) -> None:
     assert {at: row["v"] for at, row in by_id(uri).items()} == {1: [0, 1], 2: [7, 7], 9: [0, 8]}
     with pytest.raises(pennon.SchemaMismatchError, match=r"column 'v'.*expected 2"):
         table.updateColumnsFrom(frame(v2=Vectors.dense(7, 7, 7)), "id")
+
+
+def test_an_asterisk_is_refused(spark: SparkSession, uri: str) -> None:
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, text string")
+    write(frame, uri)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    wanted = frame.select(fn.expr("hash(*)")).first()[0]
+    source = frame.withColumn("id", fn.col("id") + 1).alias("s")
+
+    def merge() -> MergeBuilder:
+        return table.merge(source, "t.id = s.id")
+
+    value = {"text": "to_json(struct(*))"}
+    verbs = [
+        lambda: table.delete(f"hash(*) = {wanted}"),
+        lambda: table.update("id = 1", value),
+        lambda: table.update(f"hash(t.*) = {wanted}", {"text": "'new'"}),
+        lambda: table.addColumns({"whole": "struct(*)"}),
+        lambda: merge().whenMatchedUpdate(set={"text": "to_json(struct(t.*))"}).execute(),
+        lambda: merge().whenNotMatchedInsert(values=value).execute(),
+        lambda: merge().whenNotMatchedInsertAll("hash(*) > 0").execute(),
+        lambda: write(frame, uri, mode="overwrite", replace_where=f"hash(*) <= {wanted}"),
+    ]
+    for verb in verbs:
+        with pytest.raises(pennon.InvalidInputError, match="asterisk"):
+            verb()
+    assert table.version == 1
+    # Those of the source are its own, and a frame has the columns that were asked for.
+    of_source = {"text": "to_json(struct(s.*))"}
+    again = merge().whenMatchedUpdate(set=of_source)
+    again.whenNotMatchedInsert(values={"id": "s.id", **of_source}).execute()
+    found = {row.id: row.text for row in read(spark, uri).collect()}
+    assert found == {1: "a", 2: '{"id":2,"text":"a"}', 3: '{"id":3,"text":"b"}'}
+    for columns in (None, ["text"], []):
+        assert read(spark, uri, columns=columns, where=f"hash(*) = {wanted}").count() == 1
+    # Spark takes all columns along for a value that is computed from another one.
+    table.addColumns({"n": "id", "more": "n + 1"})
+    assert [row.more for row in read(spark, uri, columns=["more"]).orderBy("more").collect()] == [2, 3, 4]

@@ -349,3 +349,20 @@ def test_the_source_of_a_merge_is_a_frame(table: LanceTable) -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match="a DataFrame: expected a DataFrame of Spark"):
         table.merge(pandas.DataFrame({"id": [1]}), "t.id = s.id")
+
+
+def test_names_in_back_ticks_that_are_regular_expressions(
+    spark: SparkSession, uri: str, request: pytest.FixtureRequest
+) -> None:
+    setting = "spark.sql.parser.quotedRegexColumnNames"
+    spark.conf.set(setting, "true")
+    request.addfinalizer(lambda: spark.conf.unset(setting))
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, text string")
+    write(frame, uri)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    merge = table.merge(frame.withColumn("text", fn.lit("merged")).alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdateAll("s.id = 1").whenNotMatchedInsertAll().execute()
+    table.updateColumnsFrom(spark.createDataFrame([(2, "by key")], "id long, text string"), on="id")
+    assert {row.id: row.text for row in read(spark, uri).collect()} == {1: "merged", 2: "by key"}
+    table.updateRows(spark.createDataFrame([(0, "by id")], "_rowid long, text string"))
+    assert {row.id: row.text for row in read(spark, uri).collect()} == {1: "by id", 2: "by key"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -395,6 +396,10 @@ def test_wrong_new_columns(spark: SparkSession, dataset: pennon.LanceDataset) ->
         ((lambda batch: {"x": batch["id"][:2]}, x), pennon.SchemaMismatchError, "2 rows for a batch of"),
         ((lambda batch: {"x": batch["name"]}, x), pennon.SchemaMismatchError, "does not become x int64"),
         ((lambda _batch: 7, x), pennon.SchemaMismatchError, "returned int"),
+        ((lambda _batch: {"x": 7}, x), pennon.SchemaMismatchError, "does not become x int64"),
+        ((lambda batch: pa.table([batch["id"]] * 2, ["x", "x"]), x), pennon.SchemaMismatchError, "columns x, x"),
+        ((lambda batch: batch, pa.schema([*x, *x])), pennon.InvalidInputError, "'x' is named twice"),
+        ((lambda batch: batch, pa.schema([])), pennon.InvalidInputError, "The schema has no columns"),
     ]
     for given, error, message in wrong:
         with pytest.raises(error, match=message):
@@ -448,6 +453,15 @@ def test_values_in_another_order_are_an_error(
     with pytest.raises(pennon.InvalidInputError, match="in another order than the rows"):
         LanceTable.forPath(spark, dataset.uri).addColumns({"x": "row_number() OVER (ORDER BY id DESC)"})
     assert pennon.dataset(dataset.uri).version == dataset.version
+
+
+def test_a_table_that_was_made_again(uri: str) -> None:
+    table = pennon.write_dataset({"id": [1, 2]}, uri, max_rows_per_file=1)
+    plan = jobs.plan_add_columns(table, pa.schema({"x": pa.int64()}), tasks=1)
+    shutil.rmtree(uri)
+    pennon.write_dataset({"id": [1, 2]}, uri)
+    with pytest.raises(pennon.NotFoundError, match=r"Version 1 of .* has no fragment 1 now: .* made again"):
+        list(columns.fragment_batches(plan.tasks[0], ["id"], {}))
 
 
 def test_columns_of_no_rows(spark: SparkSession, uri: str) -> None:

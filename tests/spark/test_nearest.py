@@ -55,6 +55,20 @@ def test_without_an_index(spark: SparkSession, uri: str) -> None:
     assert found_by(frame) == expected(uri)
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs_are_bytes(spark: SparkSession, tmp_path: Any, version: str) -> None:
+    """Legacy blobs, and blob v2 from file version 2.2 on."""
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("vec", pa.list_(pa.float32(), 2)), blob])
+    data = pa.table(
+        [pa.array([[1, 0], [0, 1]], schema.types[0]), pa.array([b"ab", None], blob.type)], schema=schema
+    )
+    pennon.write_dataset(data, tmp_path / "t", data_storage_version=version)
+    asked = frame_of(spark, [([1.0, 0.0],)], "vec array<float>")
+    found = nearest(spark, str(tmp_path / "t"), asked, 2, column="vec").orderBy("_distance").collect()
+    assert [row.b for row in found] == [b"ab", None]
+
+
 def test_the_version_is_that_of_the_frame(spark: SparkSession, uri: str) -> None:
     before = expected(uri)
     frame = nearest(spark, uri, queries(spark), 5, column="vec", columns=["id"])
@@ -288,6 +302,7 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession, uri: str) -> None:
         message = f"'vec' of the queries has the Spark type {kind}: expected an array of numbers, or a vector of"
         with pytest.raises(pennon.SchemaMismatchError, match=message):
             nearest(spark, uri, asked.withColumn("vec", fn.expr(value)), column="vec")
-    clashing = asked.withColumnRenamed("question", "id")
-    with pytest.raises(ValueError, match=r"\['id'\] are in the queries and in the result"):
-        nearest(spark, uri, clashing, column="vec")
+    for name in ("id", "ID", "_Distance"):
+        clashing = asked.withColumnRenamed("question", name)
+        with pytest.raises(ValueError, match=rf"\['{name}'\] are in the queries and in the result"):
+            nearest(spark, uri, clashing, column="vec")

@@ -24,7 +24,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.catalyst.needed_columns import needed_columns, other_rows
 from pyspark_pennon.columns.checkpoint import Checkpoint
 from pyspark_pennon.columns.function_identity import digest
-from pyspark_pennon.errors import invalid, mismatch
+from pyspark_pennon.errors import invalid, mismatch, missing
 from pyspark_pennon.local_frames import local_frame
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import ReadOptions
@@ -36,7 +36,7 @@ from pyspark_pennon.tasks.orphans import mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
 from pyspark_pennon.tasks.retries import committed, retried
 from pyspark_pennon.types.batches import spark_rows, table_rows
-from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
+from pyspark_pennon.types.column_names import is_case_sensitive, refuse_repeated, stored_names
 from pyspark_pennon.types.schema import (
     FRAGMENT_BITS,
     ROW_ADDRESS,
@@ -183,6 +183,8 @@ class BatchFunction:
         if isinstance(columns, str):
             raise invalid(f"readColumns is the text {columns!r}: expected a list of names")
         types = given_schema(schema)
+        if not types.names:
+            raise invalid("The schema has no columns: expected those that the function computes")
         listed = None if columns is None else list(columns)
         return cls(target, function, types, listed, batch_format == "pandas", batch_size)
 
@@ -329,6 +331,7 @@ def _report(target: Target, table: Any) -> DataFrame:
 
 def check_new(table: Any, names: Sequence[str]) -> None:
     """Refuse names that a table has, or that no column can have."""
+    refuse_repeated(names)
     for at, name in enumerate(names):
         if name in table.schema.names:
             raise invalid(
@@ -346,6 +349,12 @@ def fragment_batches(
     table = tables.open_table(ReadOptions(task.uri, storage_options, task.version))
     fragments = {fragment.fragment_id: fragment for fragment in table.get_fragments()}
     for number, _ in task.slices:
+        if number not in fragments:
+            raise missing(
+                f"Version {task.version} of {task.uri} has no fragment {number} now: the table was dropped and "
+                "made again meanwhile",
+                task.uri,
+            )
         scanner = fragments[number].scanner(
             columns=list(dict.fromkeys([*columns, ROW_ADDRESS])), batch_size=batch_size, blob_handling="all_binary"
         )
@@ -371,9 +380,11 @@ def in_order(task: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """What a function returned, as batches with the columns of `schema`."""
+    from pennon.errors import PennonError
+
     try:
         table = _returned(found, schema)
-        if set(table.column_names) != set(schema.names):
+        if sorted(table.column_names) != sorted(schema.names):
             raise mismatch(
                 f"The function returned the columns {', '.join(table.column_names)}; expected "
                 f"{', '.join(schema.names)}"
@@ -384,7 +395,9 @@ def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBat
             if not field.nullable and table[field.name].null_count:
                 raise mismatch(f"The function returned nulls in the column {field.name}, which may not be null")
         batches = table.select(schema.names).cast(schema).to_batches()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except PennonError:
+        raise
+    except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
         raise mismatch(f"What the function returned does not become {_shown(schema)}: {error}") from error
     yield from batches
 

@@ -134,7 +134,7 @@ def window(table: Any, options: FeedOptions) -> tuple[int, int]:
 
 
 def start_version(table: Any, options: FeedOptions) -> int:
-    """The first version whose changes count; after a time that no version follows, the next one."""
+    """The first version whose changes count. Raises `InvalidInputError` for a time after the newest version."""
     if options.starting_timestamp is None:
         return int(options.starting_version or 0)
     times = version_times(table)

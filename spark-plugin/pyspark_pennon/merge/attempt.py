@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon.catalyst.jvm_columns import column_of, restored
-from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_columns, used_attributes
+from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_columns, refuse_star, used_attributes
 from pyspark_pennon.catalyst.plans import attribute_id, attributes
 from pyspark_pennon.merge.clauses import Clause, Evaluation, assigned_names, check_types, typed_clauses
 from pyspark_pennon.merge.key_filter import without_other_keys
@@ -107,6 +107,8 @@ class MergeAttempt:
         self._changes_schema = changes_schema(self._schema, self._columns, change_type=True)
         stored = list(table.schema.names)
         self._evaluation = Evaluation(self._schema, stored, self._alias, self._columns, self._updated)
+        if clauses.inserts:
+            refuse_star(source.select(*self._evaluation.inputs(self._clauses.inserts)), source)
 
     def run(self, found: list[Matches]) -> DataFrame:
         """One attempt; adds its matches to those of earlier ones."""

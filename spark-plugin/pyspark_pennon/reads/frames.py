@@ -140,8 +140,11 @@ def read(
     if condition.is_exact:
         return table_frame(spark, table, replace(options, filter_sql=condition.with_filter(filter_sql)))
     asked = list(table.schema.names if options.columns is None else options.columns)
-    others = (name for name in everything.columns or () if name not in asked and condition.may_need(name))
-    narrowed = replace(options, columns=(*asked, *others), filter_sql=condition.with_filter(filter_sql))
+    stored = everything.columns or ()
+    # In the order of the table, which `*` in the condition stands for.
+    needed = [name for name in stored if name in asked or condition.may_need(name)]
+    needed += [name for name in asked if name not in stored]
+    narrowed = replace(options, columns=tuple(needed), filter_sql=condition.with_filter(filter_sql))
     with failures_named():
         frame = table_frame(spark, table, narrowed).where(where)
     return frame if frame.columns == names else frame.select(*(quoted(name) for name in names))

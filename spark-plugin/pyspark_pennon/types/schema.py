@@ -21,6 +21,7 @@ What Spark's type does not say is in the metadata of the field, see [pyspark_pen
 
 from __future__ import annotations
 
+import re
 from inspect import signature
 from typing import TYPE_CHECKING
 
@@ -208,9 +209,13 @@ _COMPOUND: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str]
 ]
 
 
+_WORD = re.compile(r"\w+")
+
+
 def quoted(name: str) -> str:
-    """The name of a column as Spark's SQL has it."""
-    return f"`{name.replace('`', '``')}`"
+    """The name of a column as Spark reads it."""
+    # Where `spark.sql.parser.quotedRegexColumnNames` is set, a name in back ticks may be a regular expression.
+    return name if _WORD.fullmatch(name) else f"`{name.replace('`', '``')}`"
 
 
 def expected_schema(schema: StructType) -> pa.Schema:

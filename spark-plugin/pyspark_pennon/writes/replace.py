@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
+from pyspark_pennon.catalyst.needed_columns import refuse_star
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads.frames import read
 from pyspark_pennon.tasks.plans import ShippedPlan
@@ -69,6 +70,7 @@ class _Replacement:
             with_row_id=True,
             storage_options=options.storage_options,
         )
+        refuse_star(replaced, replaced)
         added = only_where(frame, condition).withColumn(ROW_ID, fn.lit(None).cast("long"))
         self._rows = added.unionByName(replaced.withColumn(REPLACES, fn.lit(True)), allowMissingColumns=True)
 
