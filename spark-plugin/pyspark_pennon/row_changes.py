@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
+from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid, repeated, suggestion
 from pyspark_pennon.options.provider import stored
@@ -138,6 +139,7 @@ def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = 
 def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
     from pyspark_pennon.catalyst.conditions import analysed
 
+    refuse_asterisk(target.everything(table).where(as_column(condition)), target.alias)
     columns = tables.read_schema(table, target.all_columns(table))
     return analysed(target.spark, table, columns, condition, target.alias)
 
@@ -223,6 +225,7 @@ def _change_where(
     verb = "update" if values else "delete from"
     new_values = typed_values(matching, table, values)
     wanted = matching.select(ROW_ADDRESS, *new_values)
+    refuse_asterisk(wanted, target.alias)
     names = [name for name in needed_columns(wanted, everything) if name != ROW_ADDRESS]
     schema = changes_schema(table.schema, list(values))
     if has_subquery(wanted):

@@ -250,7 +250,7 @@ def test_bytes_are_carried(tmp_path: Path, version: str) -> None:
     assert copy.to_table(blob_handling="all_binary") == found
     copy.insert(lance.dataset(uri))
     assert copy.count_rows() == 2 * len(expected)
-    with pytest.raises(pennon.UnsupportedError, match="`c`: descriptions of blobs cannot be written"):
+    with pytest.raises(pennon.UnsupportedError, match=r"`c`: structs cannot be written as blobs.*all_binary"):
         pennon.write_dataset(table.to_table(), str(tmp_path / "descriptions"), data_storage_version=version)
     with pytest.raises(pennon.SchemaMismatchError, match="large_binary"):
         copy.insert(table.to_table())
@@ -327,6 +327,23 @@ def test_file_version_0_1(tmp_path: Path) -> None:
     table = pennon.dataset(tmp_path / "t")
     assert table.to_table()["b"].to_pylist() == table.take([0, 1])["b"].to_pylist() == [b"ab", b"c"]
     assert table.count_rows("b = x'63'") == 1
+    assert table.to_pandas()["b"].tolist() == [b"ab", b"c"]
+    with pytest.raises(pennon.InvalidInputError, match="'b' is not a blob column"):
+        table.take_blobs("b", indices=[0])
+
+
+def test_a_mark_in_file_version_2_2(tmp_path: Path) -> None:
+    """Its files have no legacy blobs, whatever is marked."""
+    data = pa.table({"b": pa.array([b"ab", None], pa.large_binary()), "e": pa.array([{}, {}], pa.struct([]))})
+    table = pennon.write_dataset(data, tmp_path / "t", data_storage_version="2.2")
+    for column in data.column_names:
+        table.update_field_metadata({column: MARK})
+    assert table.to_table().to_pylist() == data.to_pylist()
+    assert table.to_pandas()["b"].tolist() == [b"ab", None]
+    with pytest.raises(pennon.InvalidInputError, match="'b' is not a blob column"):
+        table.take_blobs("b", indices=[0])
+    table.delete("b is null")
+    assert table.to_table().to_pylist() == [{"b": b"ab", "e": {}}]
 
 
 @WRITERS

@@ -10,6 +10,7 @@ import lance
 import pennon
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -248,6 +249,9 @@ def test_an_asterisk_is_refused(spark: SparkSession, uri: str) -> None:
     value = {"text": "to_json(struct(*))"}
     verbs = [
         lambda: table.delete(f"hash(*) = {wanted}"),
+        lambda: table.delete("array(*)[2] = 0"),
+        lambda: table.delete(fn.hash("*") == wanted),
+        lambda: table.delete(f"hash(* except (text)) = {wanted}"),
         lambda: table.update("id = 1", value),
         lambda: table.update(f"hash(t.*) = {wanted}", {"text": "'new'"}),
         lambda: table.addColumns({"whole": "struct(*)"}),
@@ -271,3 +275,19 @@ def test_an_asterisk_is_refused(spark: SparkSession, uri: str) -> None:
     # Spark takes all columns along for a value that is computed from another one.
     table.addColumns({"n": "id", "more": "n + 1"})
     assert [row.more for row in read(spark, uri, columns=["more"]).orderBy("more").collect()] == [2, 3, 4]
+
+
+def test_all_columns_of_the_system_may_be_named(spark: SparkSession, uri: str) -> None:
+    write(spark.range(3), uri, max_tasks=1)
+    table = LanceTable.forPath(spark, uri).alias("t")
+    system = "_rowid, _rowaddr, _row_created_at_version, _row_last_updated_at_version"
+    table.addColumns({"text": f"concat_ws('-', {system})"})
+    assert {row.id: row.text for row in read(spark, uri).collect()} == {n: f"{n}-{n}-1-1" for n in range(3)}
+    spark.range(9).createOrReplaceTempView("known")
+    table.delete(f"exists (select * from known k where k.id = t.id) and greatest({system}) > 1 and _rowid = 2")
+    merge = table.merge(spark.range(1).alias("s"), "t.id = s.id").whenMatchedDelete("t._rowid = 100")
+    merge = merge.whenMatchedDelete("t._rowaddr = 100").whenMatchedDelete("t._row_created_at_version = 100")
+    merge.whenMatchedUpdate("t._row_last_updated_at_version >= 1", {"text": "to_json(struct(s.*))"}).execute()
+    assert {row.id: row.text for row in read(spark, uri).collect()} == {0: '{"id":0}', 1: "1-1-1-1"}
+    with pytest.raises(AnalysisException, match="_rowid"):
+        write(spark.range(3), uri, mode="overwrite", replace_where="_rowid % 2 = 0")

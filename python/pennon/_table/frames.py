@@ -37,11 +37,13 @@ def blob_paths(schema: pa.Schema) -> list[tuple[str, ...]]:
 
 def _paths(field: pa.Field, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     path = (*parent, field.name)
+    if not pa.types.is_struct(field.type) or not field.type.num_fields:
+        return  # no description, whatever is marked
     if (field.metadata or {}).get(b"lance-encoding:blob") == b"true":
         yield path
-    elif pa.types.is_struct(field.type):
-        for child in field.type:
-            yield from _paths(child, path)
+        return
+    for child in field.type:
+        yield from _paths(child, path)
 
 
 def with_files(

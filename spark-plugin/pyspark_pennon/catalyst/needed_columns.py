@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark_pennon.catalyst.plans import attribute_id, attributes, items, kind_of, plan_of, references
-from pyspark_pennon.errors import invalid
 from pyspark_pennon.spark_api import has_changed
-from pyspark_pennon.types.schema import ROW_ADDRESS, ROW_ID, ROW_VERSIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,55 +44,15 @@ def needed_columns(frame: DataFrame, base: DataFrame) -> list[str]:
     ------
     pyspark.errors.AnalysisException
         The frame is not valid.
-    pennon.InvalidInputError
-        An expression has `*`, and so all columns of the system.
     """
     if not frame.columns:
         return []
 
     def look(plan: Any) -> list[str]:
         used = _used(plan)
-        found = {attribute_id(column): str(column.name()) for column in attributes(base) or []}
-        system = {number for number, name in found.items() if name in _SYSTEM}
-        if len(system) == len(_SYSTEM) and system <= used and _is_read_at_once(plan, system):
-            raise _star()
-        return [name for number, name in found.items() if number in used]
+        return [str(column.name()) for column in attributes(base) or [] if attribute_id(column) in used]
 
     return seen(frame, look, list(base.columns), "all columns are read")
-
-
-_SYSTEM = (ROW_ID, ROW_ADDRESS, *ROW_VERSIONS)
-
-
-def refuse_star(frame: DataFrame, base: DataFrame) -> None:
-    """Refuse expressions of `frame` that have `*`.
-
-    Parameters
-    ----------
-    base
-        What they are computed from, or what is left of it; its last column is none that a user may name.
-    """
-
-    def look(plan: Any) -> bool:
-        hidden = plan_of(base).output().last()
-        return plan.references().contains(hidden) and _is_read_at_once(plan, {attribute_id(hidden)})
-
-    if seen(frame, look, False, "an asterisk in an expression is not refused"):
-        raise _star()
-
-
-def _is_read_at_once(plan: Any, hidden: set[int]) -> bool:
-    """Whether an expression of a plan that is more than a column reads all of some attributes."""
-    return any(
-        kind_of(expression) != "AttributeReference" and hidden <= references(expression)
-        for expression in items(plan.expressions())
-    ) or any(_is_read_at_once(child, hidden) for child in items(plan.children()))
-
-
-def _star() -> Exception:
-    return invalid(
-        "A condition or value has an asterisk, which stands for columns of the system as well: name the columns"
-    )
 
 
 def used_attributes(frame: DataFrame) -> set[int] | None:

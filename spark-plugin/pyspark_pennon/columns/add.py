@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
+from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.needed_columns import needed_columns, other_rows
 from pyspark_pennon.columns.checkpoint import Checkpoint
 from pyspark_pennon.columns.function_identity import digest
@@ -105,6 +106,7 @@ class Expressions:
     def schema(self, table: Any) -> pa.Schema:
         """The Arrow schema of the new columns."""
         wanted = self._wanted(self.target.everything(table))
+        refuse_asterisk(wanted, self.target.alias)
         found = other_rows(wanted)
         if found is not None:
             raise invalid(
@@ -395,7 +397,7 @@ def _computed(found: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBat
             if not field.nullable and table[field.name].null_count:
                 raise mismatch(f"The function returned nulls in the column {field.name}, which may not be null")
         batches = table.select(schema.names).cast(schema).to_batches()
-    except PennonError:
+    except PennonError:  # some of them are a ValueError
         raise
     except (TypeError, ValueError, pa.ArrowNotImplementedError) as error:
         raise mismatch(f"What the function returned does not become {_shown(schema)}: {error}") from error

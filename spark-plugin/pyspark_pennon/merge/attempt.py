@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.jvm_columns import column_of, restored
-from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_columns, refuse_star, used_attributes
+from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_columns, used_attributes
 from pyspark_pennon.catalyst.plans import attribute_id, attributes
 from pyspark_pennon.merge.clauses import Clause, Evaluation, assigned_names, check_types, typed_clauses
 from pyspark_pennon.merge.key_filter import without_other_keys
@@ -108,7 +109,7 @@ class MergeAttempt:
         stored = list(table.schema.names)
         self._evaluation = Evaluation(self._schema, stored, self._alias, self._columns, self._updated)
         if clauses.inserts:
-            refuse_star(source.select(*self._evaluation.inputs(self._clauses.inserts)), source)
+            refuse_asterisk(source.select(*self._evaluation.inputs(self._clauses.inserts)))
 
     def run(self, found: list[Matches]) -> DataFrame:
         """One attempt; adds its matches to those of earlier ones."""
@@ -236,6 +237,7 @@ class MergeAttempt:
             once = pairs.select(ROW_ADDRESS).distinct().alias(self._alias)
             return self._decided(once, clauses, address, block_of(address)), False
         both = self._everything.crossJoin(source).select(*self._evaluation.inputs(clauses))
+        refuse_asterisk(both, self._alias)
         names = [name for name in needed_columns(both, self._everything) if name != ROW_ADDRESS]
         is_same = fn.col(NUMBER) == fn.col(_MATCH)
         if not names:
@@ -280,6 +282,7 @@ class MergeAttempt:
 
         clauses = self._clauses.by_source
         evaluated = self._everything.select(ROW_ADDRESS, *self._evaluation.inputs(clauses))
+        refuse_asterisk(evaluated, self._alias)
         columns = needed_columns(evaluated, self._everything)
         rows = others(pairs, self._table, self._options, columns, tasks).alias(self._alias)
         return self._decided(rows, clauses, fn.col(self._address), None)

@@ -139,9 +139,11 @@ def nearest(
         read = replace(read, columns=others)
     names = tables.read_columns(table, read)
     kept = [name for name in queries.columns if name != asked_column]
+    for name in names:
+        if stored_name([DISTANCE], name, is_sensitive=is_sensitive):
+            raise invalid(f"the table has a column {name!r}, the name of the distances: leave it out by columns=")
     found_names = [*names, DISTANCE]
     clashes = [name for name in kept if stored_name(found_names, name, is_sensitive=is_sensitive)]
-    clashes += [name for name in names if stored_name([DISTANCE], name, is_sensitive=is_sensitive)]
     if clashes:
         raise invalid(f"the columns {clashes} are in the queries and in the result: rename those of the queries")
     # What is wrong with the request is said here, and not by a task.

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyspark_pennon import tables
-from pyspark_pennon.catalyst.needed_columns import refuse_star
+from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.options.source import ReadOptions
 from pyspark_pennon.reads.frames import read
+from pyspark_pennon.spark_api import as_column
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import retried
 from pyspark_pennon.types.schema import ROW_ID
@@ -61,6 +62,7 @@ class _Replacement:
         from pyspark.sql import functions as fn
 
         self._options, self._columns = options, columns
+        refuse_asterisk(frame.where(as_column(condition)))
         replaced = read(
             frame.sparkSession,
             options.uri,
@@ -70,7 +72,6 @@ class _Replacement:
             with_row_id=True,
             storage_options=options.storage_options,
         )
-        refuse_star(replaced, replaced)
         added = only_where(frame, condition).withColumn(ROW_ID, fn.lit(None).cast("long"))
         self._rows = added.unionByName(replaced.withColumn(REPLACES, fn.lit(True)), allowMissingColumns=True)
 

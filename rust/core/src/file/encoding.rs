@@ -17,7 +17,7 @@ pub struct ColumnMetadata {
 }
 
 impl ColumnMetadata {
-    /// Whether the values are blobs: its pages say where they are.
+    /// Whether the values, if there are any, are blobs: the pages say where they are.
     pub fn holds_blobs(&self) -> bool {
         self.is_blob || self.pages.iter().all(|page| matches!(page.layout, PageLayout::Blob { .. }))
     }

@@ -99,6 +99,7 @@ impl Field {
         self.logical_type == LogicalType::Struct
             && self.is_marked(BLOB)
             && !self.is_marked(PACKED)
+            && !self.children.is_empty()
             && self.children.iter().all(|member| member.id == FieldId::NO_PARENT)
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn members(field: &Field, stored: &[Field], array: &ArrayRef) -> Resu
         };
         let found = stored.iter().position(is_it).and_then(|at| all.columns().get(at));
         found.cloned().ok_or_else(|| {
-            let what = format!("the packed struct has no member `{}` (id {})", child.name, child.id);
+            let what = format!("the struct in one column has no member `{}` (id {})", child.name, child.id);
             if child.id == FieldId::NO_PARENT { Error::corrupt(what) } else { Error::invalid_input(what) }
         })
     };

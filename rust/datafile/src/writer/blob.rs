@@ -36,7 +36,8 @@ pub(crate) fn check(field: &Field) -> Result<()> {
     match field.logical_type {
         LogicalType::LargeBinary => Ok(()),
         LogicalType::Struct => Err(Error::unsupported(
-            "descriptions of blobs cannot be written, their bytes can: read these (blob_handling=\"all_binary\")",
+            "structs cannot be written as blobs (lance-encoding:blob): of descriptions read the bytes \
+             (blob_handling=\"all_binary\")",
         )),
         _ => Err(Error::unsupported(format!(
             "blobs of type {} cannot be written (large_binary can)",

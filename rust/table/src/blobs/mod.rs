@@ -74,9 +74,9 @@ impl BlobHandling {
         let schema = &table.schema;
         let form = match self {
             Self::Binary => Field::with_blob_bytes,
-            // Files of version 0.1 have no blobs, whatever their fields say.
-            Self::Descriptions if table.file_version != FileVersion::Legacy => Field::with_blob_descriptions,
-            Self::Descriptions | Self::Written => return Cow::Borrowed(schema),
+            Self::Descriptions if has_legacy_blobs(table) => Field::with_blob_descriptions,
+            Self::Descriptions => Field::with_blob_descriptors,
+            Self::Written => return Cow::Borrowed(schema),
         };
         if !schema.fields.iter().any(Field::has_blobs) {
             return Cow::Borrowed(schema);
@@ -86,6 +86,11 @@ impl BlobHandling {
             metadata: schema.metadata.clone(),
         })
     }
+}
+
+/// Whether files of the table store legacy blobs as such. Those of other versions hold bytes, whatever their fields say.
+pub(crate) fn has_legacy_blobs(table: &Manifest) -> bool {
+    matches!(table.file_version, FileVersion::V2_0 | FileVersion::V2_1)
 }
 
 /// What is made of an array of blobs; the nulls are those of the structs around it.

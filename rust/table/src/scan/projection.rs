@@ -99,7 +99,9 @@ impl Asked {
     }
 }
 
-/// A filter over the columns of a table, blobs as descriptions, and its system columns. Errors: see [`Expression::predicate`].
+/// A filter over the columns of a table, blobs as descriptions, and its system columns.
+///
+/// Errors: see [`Expression::predicate`].
 pub fn table_predicate(snapshot: &Snapshot, sql: &str) -> Result<Expression> {
     predicate(snapshot, sql, BlobHandling::Descriptions)
 }

@@ -31,8 +31,8 @@ use super::system_columns::System;
 use super::units::array_rows;
 use super::{JsonHandling, Members, Projection};
 use crate::batches::{batch_with_rows, concat_batches, join_error};
-use crate::blobs::BlobHandling;
 use crate::blobs::read::Blob;
+use crate::blobs::{BlobHandling, has_legacy_blobs};
 use crate::runtime::{Fault, IN_FLIGHT, each_concurrently, is_planted};
 use crate::versions::snapshot::Snapshot;
 
@@ -129,8 +129,7 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
     take.arrange(parts, &order)
 }
 
-/// The blobs of rows, in the order asked: address and blob of each, `None` for null. Their bytes are not read before it
-/// is asked for.
+/// The blobs of rows, in the order asked: address and blob of each, `None` for null. Bytes are read when they are asked for.
 ///
 /// Errors: those of [`take`]; `InvalidInput` "the column ... is not a blob column".
 pub async fn take_blobs(
@@ -138,12 +137,14 @@ pub async fn take_blobs(
     column: &str,
     rows: TakeRows,
 ) -> Result<Vec<(RowAddress, Option<Blob>)>> {
-    let found = snapshot.manifest.schema.field_by_path(column);
-    let is_blob = |field: &Field| field.is_blob_v2() || field.is_legacy_blob();
+    let manifest = &snapshot.manifest;
+    let found = manifest.schema.field_by_path(column);
+    let is_blob =
+        |field: &Field| field.is_blob_v2() || (field.is_legacy_blob() && has_legacy_blobs(manifest));
     let Some(field) = found.filter(|field| is_blob(field)) else {
         return Err(match found {
             Some(_) => Error::invalid_input(format!("the column '{column}' is not a blob column")),
-            None => snapshot.manifest.schema.unknown_column(column),
+            None => manifest.schema.unknown_column(column),
         });
     };
     // The field by itself, in its parents.
