@@ -20,6 +20,7 @@ from pyspark_pennon import tables
 from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid, repeated, suggestion
+from pyspark_pennon.local_frames import frame_without_rows
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of
 from pyspark_pennon.reads.frames import table_frame
@@ -139,8 +140,9 @@ def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = 
 def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
     from pyspark_pennon.catalyst.conditions import analysed
 
-    refuse_asterisk(target.everything(table).where(as_column(condition)), target.alias)
     columns = tables.read_schema(table, target.all_columns(table))
+    named = target.named(frame_without_rows(target.spark, columns))
+    refuse_asterisk(named.where(as_column(condition)), target.alias)
     return analysed(target.spark, table, columns, condition, target.alias)
 
 
