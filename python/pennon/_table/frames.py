@@ -1,7 +1,7 @@
 """Rows as pandas frames, with blobs as files that are read when they are looked at.
 
-A blob column is one whose field says so (`lance-encoding:blob`), as descriptions do, and the bytes of legacy blobs.
-Blobs in structs are found, those in lists are not.
+A blob column is one of descriptions, which its field says (`lance-encoding:blob`). Blobs in structs are found,
+those in lists are not.
 """
 
 from __future__ import annotations

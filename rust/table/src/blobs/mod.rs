@@ -88,7 +88,7 @@ impl BlobHandling {
     }
 }
 
-/// Whether files of the table store legacy blobs as such. Those of other versions hold bytes, whatever their fields say.
+/// Whether files of the table store legacy blobs as such; others hold bytes, whatever their fields say.
 pub(crate) fn has_legacy_blobs(table: &Manifest) -> bool {
     matches!(table.file_version, FileVersion::V2_0 | FileVersion::V2_1)
 }

@@ -129,7 +129,7 @@ pub async fn take(snapshot: Arc<Snapshot>, rows: TakeRows, options: &TakeOptions
     take.arrange(parts, &order)
 }
 
-/// The blobs of rows, in the order asked: address and blob of each, `None` for null. Bytes are read when they are asked for.
+/// The blobs of rows, in the order asked: address and blob of each, `None` for null. Bytes are not read yet.
 ///
 /// Errors: those of [`take`]; `InvalidInput` "the column ... is not a blob column".
 pub async fn take_blobs(
