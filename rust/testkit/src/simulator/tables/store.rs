@@ -76,12 +76,13 @@ impl CutStore {
         self.cut.left.swap(usize::MAX, Ordering::SeqCst) == 0
     }
 
-    /// Ends what a dead process said that it removes, as some minutes do.
-    pub(super) async fn end_removals(&self) {
+    /// Ends what a dead process said that it restores or removes, as an hour does.
+    pub(super) async fn end_intents(&self) {
         let files: Vec<_> = self.inner.list(None).collect().await;
-        let removals =
-            files.into_iter().flatten().filter(|file| file.location.as_ref().contains("/_refs/removals/"));
-        for file in removals {
+        let is_intent = |path: &Path| {
+            ["/_refs/restores/", "/_refs/removals/"].iter().any(|of| path.as_ref().contains(of))
+        };
+        for file in files.into_iter().flatten().filter(|file| is_intent(&file.location)) {
             // A file in memory is always removed.
             drop(self.inner.delete(&file.location).await);
         }

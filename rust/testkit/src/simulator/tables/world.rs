@@ -150,7 +150,7 @@ impl World {
         let result = work.await;
         self.was_cut = store.mend();
         if self.was_cut {
-            store.end_removals().await;
+            store.end_intents().await;
         }
         (result, self.was_cut)
     }
