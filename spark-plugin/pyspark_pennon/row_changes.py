@@ -20,7 +20,6 @@ from pyspark_pennon import tables
 from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
 from pyspark_pennon.errors import invalid, repeated, suggestion
-from pyspark_pennon.local_frames import frame_without_rows
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of
 from pyspark_pennon.reads.frames import table_frame
@@ -141,9 +140,7 @@ def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
     from pyspark_pennon.catalyst.conditions import analysed
 
     columns = tables.read_schema(table, target.all_columns(table))
-    named = target.named(frame_without_rows(target.spark, columns))
-    refuse_asterisk(named.where(as_column(condition)), target.alias)
-    return analysed(target.spark, table, columns, condition, target.alias)
+    return analysed(target.spark, table, columns, condition, target.alias, asterisks=False)
 
 
 def _delete_all(target: Target, table: Any) -> DataFrame:

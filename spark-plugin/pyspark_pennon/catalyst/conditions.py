@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyspark_pennon import tables
+from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.filters import Translator, conjunction
 from pyspark_pennon.catalyst.plans import execution_of
 from pyspark_pennon.local_frames import frame_without_rows
@@ -78,17 +79,32 @@ class Condition:
 
 
 def analysed(
-    spark: SparkSession, table: Any, schema: StructType, condition: Column | str, alias: str | None = None
+    spark: SparkSession,
+    table: Any,
+    schema: StructType,
+    condition: Column | str,
+    alias: str | None = None,
+    *,
+    asterisks: bool = True,
 ) -> Condition:
     """What is known of a condition on the columns of `schema`, which may name them by an alias of the table.
+
+    Parameters
+    ----------
+    asterisks
+        Whether the condition may have some.
 
     Raises
     ------
     pyspark.errors.AnalysisException
         The condition is not valid.
+    pennon.InvalidInputError
+        It has an asterisk that it may not have.
     """
     empty = frame_without_rows(spark, schema)
     frame = (empty if alias is None else empty.alias(alias)).where(condition)
+    if not asterisks:
+        refuse_asterisk(frame, alias)
     plan = execution_of(frame)
     if plan is None:
         return Condition()

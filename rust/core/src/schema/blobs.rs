@@ -172,7 +172,7 @@ impl Field {
         })
     }
 
-    /// The field with others in the place of some, here and below.
+    /// The field with some fields replaced by others, here and below.
     fn replace(&self, is_replaced: &impl Fn(&Self) -> bool, with: &impl Fn(&Self) -> Self) -> Self {
         if is_replaced(self) {
             return with(self);
