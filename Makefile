@@ -16,6 +16,8 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 CARGO := cargo
 PYTEST := $(PY) -m pytest --quiet
+# What one process of the tests compiles is there for all, also where this is set.
+unexport PYTHONDONTWRITEBYTECODE
 # More than there are processors: many tests wait for the disk, or for processes of their own.
 PROCESSES := $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 4)))
 # Seconds; a test that takes longer is marked `slow`.
@@ -120,8 +122,16 @@ quick: lint $(VENV)/.develop
 	@echo "make quick: the fast tests passed"
 
 .PHONY: test
-test: test-rust test-python
+test:
+	# The tests in Rust leave processors idle at times, in which the environment of the others is made.
+	$(MAKE) environment & trap 'kill $$! 2>/dev/null || true' EXIT; $(MAKE) test-rust; wait $$!
+	$(MAKE) test-python
 	@echo "make test: all tests passed"
+
+# Everything that the tests in Python install, and what pytest compiles, which each of its processes would do otherwise.
+.PHONY: environment
+environment: $(VENV)/.test $(VENV)/.java $(VENV)/.wheel $(VENV)/.plugin .build/lanes/connect/.installed
+	$(PYTEST) --collect-only tests/python tests/parity tests/spark >/dev/null
 
 .PHONY: test-rust
 test-rust: | toolchain
