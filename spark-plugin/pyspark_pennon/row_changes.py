@@ -19,12 +19,12 @@ import pyarrow as pa
 from pyspark_pennon import tables
 from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.needed_columns import has_subquery, needed_columns
-from pyspark_pennon.errors import invalid, repeated, suggestion
+from pyspark_pennon.errors import invalid, repeated, suggestion, wrong_type
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of
 from pyspark_pennon.reads.frames import table_frame
 from pyspark_pennon.reads.reader import spark_batches
-from pyspark_pennon.spark_api import as_column, parallelism
+from pyspark_pennon.spark_api import as_column, is_expression, parallelism
 from pyspark_pennon.target import Target, check_system_names
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
@@ -88,6 +88,8 @@ def assigned_columns(
     """
     if not values:
         raise invalid("No column gets a value: expected a dict of columns and values")
+    if not isinstance(values, Mapping):
+        raise wrong_type(f"The values are {values!r}: expected a dict of columns and values")
     is_sensitive = target is None or is_case_sensitive(target.spark)
     checked: dict[str, Column | str] = {}
     for key, value in values.items():
@@ -106,8 +108,8 @@ def assigned_columns(
 
 def check_value(name: str, value: object) -> None:
     """Refuse what is not a value of a column."""
-    if not isinstance(value, str) and not hasattr(value, "cast"):
-        raise invalid(
+    if not is_expression(value):
+        raise wrong_type(
             f"The value of column '{name}' is {value!r}: expected a Column, or an expression in Spark's SQL as "
             "text (a literal by functions.lit)"
         )

@@ -20,6 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pyspark_pennon.errors import wrong_type
+
 HAS_DATA_SOURCES = find_spec("pyspark.sql.datasource") is not None
 """Whether Spark has data sources in Python."""
 
@@ -76,10 +78,17 @@ def is_frame(value: object) -> bool:
     return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in kinds)
 
 
+def is_expression(value: object) -> bool:
+    """Whether this is text, or a Column, which in Spark Connect has a class of its own."""
+    return isinstance(value, str) or hasattr(value, "cast")
+
+
 def as_column(value: Column | str) -> Column:
-    """A condition or value: text is Spark's SQL."""
+    """A condition or value: text is Spark's SQL. Raises `InvalidTypeError` for all but text and Columns."""
     from pyspark.sql import functions as fn
 
+    if not is_expression(value):
+        raise wrong_type(f"A condition is {value!r}: expected a Column, or text in Spark's SQL")
     return fn.expr(value) if isinstance(value, str) else value
 
 
@@ -162,6 +171,7 @@ __all__ = [
     "WriterCommitMessage",
     "as_column",
     "has_changed",
+    "is_expression",
     "is_frame",
     "parallelism",
     "parsed_type",

@@ -343,6 +343,37 @@ def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDatase
     assert table.version == version
 
 
+def test_arguments_of_other_types(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    table, wrong = LanceTable.forPath(spark, uri).alias("t"), Any
+    values: wrong = source(spark, [(1, 1, "a")])
+    merge: wrong = table.merge(values, "t.id = s.id")
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: table.merge(values, ["id"]), "condition of a merge"),  # type: ignore[arg-type]
+        (lambda: merge.whenMatchedDelete(1), "condition of a whenMatched clause is 1"),
+        (lambda: merge.whenMatchedUpdate({"n": "s.n"}), "expected set= before it"),
+        (lambda: merge.whenMatchedUpdate("true", 1), "The set of a clause is 1"),
+        (lambda: merge.whenNotMatchedInsert(values={"n": 1}), "The value of column 'n' is 1"),
+        (lambda: table.update("id = 1", "n = 2"), "The values are 'n = 2'"),  # type: ignore[arg-type]
+        (lambda: table.update(set={"n": 1}), "The value of column 'n' is 1"),  # type: ignore[dict-item]
+    ]
+    for call, message in calls:
+        with pytest.raises(pennon.errors.InvalidTypeError, match=message):
+            call()
+    assert table.version == dataset.version
+
+
+def test_columns_of_another_frame(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    table = LanceTable.forPath(spark, uri)
+    rows, values = table.toDF(), frame_of(spark, [(1, 5)], "key long, n int")
+    done = table.merge(values, fn.col("id") == values["key"]).whenMatchedUpdate(set={"n": values["n"]}).execute()
+    assert counts(done) == (1, 0, 0)
+    merge = table.merge(values, rows["id"] == values["key"]).whenMatchedDelete()
+    for call in (lambda: table.delete(rows["id"] == 1), merge.execute):
+        with pytest.raises(AnalysisException) as error:
+            call()
+        assert "is of that frame, and the verb reads the table itself" in error.value.__notes__[0]
+
+
 def test_clauses_are_of_one_row(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
     table = LanceTable.forPath(spark, uri).alias("t")
     values = source(spark, [(1, 1, "a"), (90, 2, "b")])

@@ -30,8 +30,8 @@ from pyspark_pennon.errors import invalid, wrong_type
 from pyspark_pennon.merge.attempt import NUMBER, Clauses, Matches, MergeAttempt
 from pyspark_pennon.merge.clauses import Clause
 from pyspark_pennon.merge.plan import is_deterministic
-from pyspark_pennon.row_changes import assigned_columns
-from pyspark_pennon.spark_api import is_frame, spark_context
+from pyspark_pennon.row_changes import assigned_columns, check_value
+from pyspark_pennon.spark_api import is_expression, is_frame, spark_context
 from pyspark_pennon.target import Target
 from pyspark_pennon.tasks.executor import described
 from pyspark_pennon.tasks.orphans import verb_errors
@@ -79,6 +79,10 @@ class MergeBuilder:
     ) -> None:
         if not is_frame(source):
             raise wrong_type(f"The source of a merge is a {type(source).__name__}: expected a DataFrame of Spark")
+        if not is_expression(condition):
+            raise wrong_type(
+                f"The condition of a merge is {condition!r}: expected a Column, or text in Spark's SQL"
+            )
         self._target = target
         self._batch = batch
         self._source = source
@@ -117,7 +121,7 @@ class MergeBuilder:
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, delay=5), Row(id=2, delay=4)]
         """
-        return self._add(self._matched, "whenMatched", Clause("update", condition, _given(set, "set")))
+        return self._add(self._matched, "whenMatched", Clause("update", condition, _given(set, "set", condition)))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Give all columns that the source has the values of the source; others keep theirs.
@@ -200,7 +204,7 @@ class MergeBuilder:
         >>> table.toDF(where="id > 1").collect()
         [Row(id=2, carrier='dl', delay=None)]
         """
-        clause = Clause("insert", condition, _given(values, "values"))
+        clause = Clause("insert", condition, _given(values, "values", condition))
         return self._add(self._inserts, "whenNotMatched", clause)
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
@@ -255,7 +259,7 @@ class MergeBuilder:
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, state='off'), Row(id=2, state='on')]
         """
-        clause = Clause("update", condition, _given(set, "set"))
+        clause = Clause("update", condition, _given(set, "set", condition))
         return self._add(self._by_source, "whenNotMatchedBySource", clause)
 
     def whenNotMatchedBySourceDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
@@ -371,6 +375,11 @@ class MergeBuilder:
         return self._with_source(attempts - 1)
 
     def _add(self, clauses: list[Clause], name: str, clause: Clause) -> MergeBuilder:
+        if clause.condition is not None and not is_expression(clause.condition):
+            raise wrong_type(
+                f"The condition of a {name} clause is {clause.condition!r}: expected a Column, or text in Spark's "
+                "SQL"
+            )
         if clauses and clauses[-1].condition is None:
             raise invalid(f"Only the last {name} clause may have no condition: the one before it has none")
         clauses.append(clause)
@@ -457,7 +466,13 @@ def _free_frames(error: BaseException, handled: BaseException | None) -> None:
         chain = chain.__cause__ or chain.__context__
 
 
-def _given(values: Mapping[str, Column | str] | None, name: str) -> Mapping[str, Column | str]:
+def _given(values: Mapping[str, Column | str] | None, name: str, condition: object) -> Mapping[str, Column | str]:
+    if values is None and isinstance(condition, Mapping):
+        raise wrong_type(f"The condition of a clause is a dict: expected {name}= before it, as the second argument")
     if not values:
         raise invalid(f"The clause has no {name}: expected a dict of columns and values")
+    if not isinstance(values, Mapping):
+        raise wrong_type(f"The {name} of a clause is {values!r}: expected a dict of columns and values")
+    for column, value in values.items():
+        check_value(column, value)
     return dict(values)

@@ -102,7 +102,7 @@ def committing(results: list[Any]) -> Iterator[None]:
 @contextmanager
 def verb_errors(uri: str) -> Iterator[None]:
     """An error of the verb in this block is one of `pennon` where Spark's says less, as by `failures_named`; a note
-    of it names the files that tasks wrote for nothing.
+    of it names the files that tasks wrote for nothing, or says of which frame a Column is.
     """
     if _current.get() is not None:
         yield
@@ -113,12 +113,22 @@ def verb_errors(uri: str) -> Iterator[None]:
         with failures_named():
             yield
     except Exception as error:
-        note = sentence(uri, written.orphans)
-        if note and hasattr(error, "add_note"):
-            error.add_note(note)
+        for note in (sentence(uri, written.orphans), _of_other_frame(error)):
+            if note and hasattr(error, "add_note"):
+                error.add_note(note)
         raise
     finally:
         _current.reset(token)
+
+
+def _of_other_frame(error: Exception) -> str:
+    """A sentence about Columns that belong to another frame; empty where there are none."""
+    if "[MISSING_ATTRIBUTES." not in str(error):
+        return ""
+    return (
+        "A Column such as frame['id'] is of that frame, and the verb reads the table itself: name its column by "
+        "functions.col('id'), or after alias('t') by functions.col('t.id')"
+    )
 
 
 def sentence(uri: str, orphans: Mapping[str, int]) -> str:
