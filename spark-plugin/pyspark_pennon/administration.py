@@ -18,7 +18,7 @@ from pyspark_pennon.options.source import required_version
 from pyspark_pennon.tasks.executor import run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.retries import answered
-from pyspark_pennon.transactions import transactions
+from pyspark_pennon.transactions import COMMIT_MESSAGE, transactions
 from pyspark_pennon.version_times import in_utc, version_time, version_times
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 RETENTION_HOURS = 168.0
 """How long versions are kept by a vacuum: seven days, as in Delta."""
-
-_COMMIT_MESSAGE = "__lance_commit_message"
 
 _DETAIL = (
     "location string, version long, numFiles long, sizeInBytes long, numRows long, "
@@ -531,7 +529,7 @@ def _transaction(transaction: Any) -> tuple[str | None, dict[str, str] | None, i
     if transaction is None:
         return None, None, None, None
     operation, properties = transaction.operation, dict(transaction.transaction_properties or {})
-    message = properties.pop(_COMMIT_MESSAGE, None)
+    message = properties.pop(COMMIT_MESSAGE, None)
     values = {name: value for name, value in vars(operation).items() if isinstance(value, str | int | float)}
     parameters = {name: str(value) for name, value in values.items() if value is not None}
     return type(operation).__name__, {**parameters, **properties}, transaction.read_version, message

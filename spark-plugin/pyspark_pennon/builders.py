@@ -14,17 +14,14 @@ from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import ReadOptions, session_storage_options
 from pyspark_pennon.spark_api import parsed_type
 from pyspark_pennon.tasks.retries import answered, committed
+from pyspark_pennon.types.arrow_facts import COMMENT
 from pyspark_pennon.types.schema import parsed_schema
 from pyspark_pennon.types.storable import new_table_schema, refuse_other_case, stored_columns
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from pyspark_pennon.table import LanceTable
-
-COMMENT = "comment"
-"""The key of a column's comment, in the metadata of its field."""
 
 
 class Verb(Enum):
@@ -108,7 +105,7 @@ class TableBuilder:
         nullable
             Whether values may be null.
         comment
-            Text that is kept with the column.
+            Text that is kept with the column, as `comment` in the metadata of the fields of frames and of Arrow.
 
         Raises
         ------
@@ -238,7 +235,7 @@ class TableBuilder:
         columns = stored_columns(StructType(self._fields), drop_system_columns=False)
         for at, name in enumerate(columns.names):
             refuse_other_case(columns.names[:at], name)
-        schema = _with_comments(new_table_schema(columns), self._fields)
+        schema = new_table_schema(columns)
         plan = jobs.plan_overwrite(
             uri,
             schema,
@@ -263,17 +260,6 @@ class TableBuilder:
         dropped = dict.fromkeys(name for name in made.config() if name not in (operation.config_upserts or {}))
         if dropped:
             answered(lambda: made.update_config(dropped), f"the removal of properties of {uri}")
-
-
-def _with_comments(schema: pa.Schema, fields: list[StructField]) -> pa.Schema:
-    import pyarrow as pa
-
-    columns = []
-    for column, field in zip(schema, fields, strict=True):
-        comment = (field.metadata or {}).get(COMMENT)
-        metadata = {**(column.metadata or {}), COMMENT.encode(): str(comment).encode()} if comment else None
-        columns.append(column if metadata is None else column.with_metadata(metadata))
-    return pa.schema(columns, metadata=schema.metadata)
 
 
 def _parsed(text: str, column: str) -> DataType:

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+COMMIT_MESSAGE = "__lance_commit_message"
+"""The property of a transaction with its message."""
+
 FIRST_PAGE = 16
 MOST_OF_A_PAGE = 2048
 """Transactions that are read at once: more and more, as far as the caller goes."""

@@ -435,3 +435,18 @@ def test_partitions_with_one_number_are_not_taken_for_twins(uri: str) -> None:
         writer.commit(messages)
     with pytest.raises(RuntimeError, match="a Spark task"):
         writer.write(iter([]))
+
+
+def test_a_message_of_the_commit(spark: SparkSession, uri: str) -> None:
+    rows = spark.createDataFrame([(1, "a")], "id long, name string")
+    write(rows, uri, commit_message="new")
+    write(rows, uri, mode="append", commit_message="more")
+    write(rows.withColumn("seen", fn.lit(True)), uri, mode="append", merge_schema=True, commit_message="wider")
+    write(rows, uri, mode="overwrite", replace_where="id = 1", commit_message="again")
+    rows.write.format("pennon").mode("overwrite").option("commitMessage", "all").save(uri)
+    rows.write.format("pennon").mode("append").save(uri)
+    messages = [row.userMetadata for row in LanceTable.forPath(spark, uri).history().collect()]
+    assert messages == [None, "all", "again", "wider", "more", "new"]
+    for name, message in {"userMetadata": "called 'commit_message'", "txnVersion": "append_batches"}.items():
+        with pytest.raises(AnalysisException, match=message):
+            rows.write.format("pennon").mode("append").option(name, "1").save(uri)

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from pyspark_pennon import read, write
 
 NOON = datetime.datetime(2024, 2, 29, 12)
@@ -184,3 +185,18 @@ def test_nulls_in_all_positions(spark: SparkSession, uri: str) -> None:
     assert found == rows
     write(read(spark, uri), uri, mode="append", max_tasks=1)
     assert lance.dataset(uri).to_table().to_pylist(maps_as_pydicts="strict") == rows * 2
+
+
+def test_comments_of_columns(spark: SparkSession, uri: str) -> None:
+    told = StructField("id", LongType(), metadata={"comment": "of the ticket"})
+    write(spark.createDataFrame([(1,)], StructType([told])), uri)
+    late = StructField("late", BooleanType(), metadata={"comment": "more than an hour"})
+    write(spark.createDataFrame([(1, True)], StructType([told, late])), uri, mode="append", merge_schema=True)
+    fields = lance.dataset(uri).schema
+    assert fields.field("id").metadata == {b"comment": b"of the ticket"}
+    assert fields.field("late").metadata == {b"comment": b"more than an hour"}
+    frame = read(spark, uri)
+    assert [field.metadata["comment"] for field in frame.schema] == ["of the ticket", "more than an hour"]
+    write(frame.withMetadata("late", {"comment": "two"}), f"{uri}-copy")
+    copied = lance.dataset(f"{uri}-copy").schema
+    assert [field.metadata for field in copied] == [{b"comment": b"of the ticket"}, {b"comment": b"two"}]

@@ -32,6 +32,11 @@ SESSION_PREFIX = "spark.pennon.storage."
 DEFAULT_BATCH_SIZE = 65_536
 """Rows in a batch: Spark's Python sources are fastest with large batches."""
 
+_ONCE = (
+    "a batch of a stream is appended once by writeStream.format('pennon'), and in foreachBatch by "
+    "pyspark_pennon.append_batches"
+)
+
 _ELSEWHERE = {
     "filter": "the option is called 'filter_sql', since it is Pennon's SQL dialect and not Spark's",
     "where": "a data source cannot evaluate Spark's SQL: use where() on the frame, or read(where=...)",
@@ -46,6 +51,9 @@ _ELSEWHERE = {
         "Spark's catalog gives it to its tables, which cannot be of this source: read by a path, or make a view, "
         "CREATE TEMPORARY VIEW v USING pennon OPTIONS (path ..)"
     ),
+    "usermetadata": "the option is called 'commit_message'",
+    "txnappid": _ONCE,
+    "txnversion": _ONCE,
     "maxtasks": "use pyspark_pennon.write(df, uri, max_tasks=...), or coalesce() on the frame",
     "versionasof": "the option is called 'version'",
     "timestampasof": "the option is called 'timestamp'",
@@ -163,6 +171,7 @@ class WriteOptions:
     merge_schema: bool = False
     drop_system_columns: bool = False
     durability: Durability = "full"
+    commit_message: str | None = None
     is_case_sensitive: bool = False
     """Whether names of columns differ by case, as in the session of `write`; the data source does not know."""
     file_parameters: dict[str, Any] = field(default_factory=dict)
@@ -301,5 +310,6 @@ _WRITE: Parsers = {
     **_FILES,
     **_TABLES,
     "durability": durability_of,
+    "commit_message": str,
 }
 """Options of a write: fields of `WriteOptions`, and parameters of files and of new tables."""

@@ -8,6 +8,7 @@ and `alias`, and drops it where a value is computed.
 |---|---|
 | `fixed_size_list` | the size of the lists; people may set it, by `withMetadata`, for a column of arrays |
 | `pennon.arrow` | the Arrow field as an IPC schema in base64, if Spark's type does not imply it |
+| `comment` | what people wrote about the column, as Spark's `DESCRIBE` shows it; so in the Arrow field |
 | `pennon.read` | what a frame of `spark.read.format("pennon")` reads, see [pyspark_pennon.reads.reader][] |
 """
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 FIXED_SIZE_LIST = "fixed_size_list"
+COMMENT = "comment"
 ARROW = "pennon.arrow"
 READ = "pennon.read"
 
@@ -38,7 +40,18 @@ def metadata_of(column: pa.Field, implied: pa.DataType) -> dict[str, Any]:
     if column.metadata or not column.type.equals(implied):
         encoded = pa.schema([column]).serialize().to_pybytes()
         facts[ARROW] = base64.b64encode(encoded).decode()
+    comment = (column.metadata or {}).get(COMMENT.encode())
+    if comment is not None:
+        facts[COMMENT] = comment.decode(errors="replace")
     return facts
+
+
+def with_comment(column: pa.Field, field: StructField) -> pa.Field:
+    """The Arrow field with the comment of the Spark field, if that has one."""
+    comment = (field.metadata or {}).get(COMMENT)
+    if not isinstance(comment, str) or not comment:
+        return column
+    return column.with_metadata({**(column.metadata or {}), COMMENT: comment})
 
 
 def restored(field: StructField, implied: Callable[[], pa.DataType]) -> pa.Field:

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 
 from pyspark_pennon.errors import invalid, mismatch
 from pyspark_pennon.spark_api import TimeType
-from pyspark_pennon.types.arrow_facts import FIXED_SIZE_LIST, restored
+from pyspark_pennon.types.arrow_facts import FIXED_SIZE_LIST, restored, with_comment
 from pyspark_pennon.types.batches import is_blob, is_list
 from pyspark_pennon.types.column_names import stored_names
 from pyspark_pennon.types.schema import SYSTEM_COLUMNS, arrow_schema
@@ -107,7 +107,7 @@ def new_table_schema(schema: StructType, vector_sizes: Mapping[str, int] | None 
         an unknown size.
     """
     sizes = vector_sizes or {}
-    return pa.schema([_new_field(column, sizes.get(column.name)) for column in schema.fields])
+    return pa.schema([with_comment(_new_field(column, sizes.get(column.name)), column) for column in schema.fields])
 
 
 def frame_schema(schema: StructType, vector_sizes: Mapping[str, int] | None = None) -> pa.Schema:

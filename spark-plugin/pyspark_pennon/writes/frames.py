@@ -51,6 +51,7 @@ def write(
     enable_stable_row_ids: bool | None = None,
     compatible_with: str | None = None,
     durability: str = "full",
+    commit_message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
     """Write a DataFrame to a Lance table.
@@ -94,6 +95,8 @@ def write(
         [write_dataset][pennon.write_dataset].
     durability
         `full` (default) survives a power cut; `os` leaves syncing to the operating system.
+    commit_message
+        What [history][pyspark_pennon.LanceTable.history] shows of the commit as `userMetadata`.
     storage_options
         Keys and values for the object store, on top of the session's settings `spark.pennon.storage.<key>`.
 
@@ -147,6 +150,7 @@ def write(
         enable_stable_row_ids=enable_stable_row_ids,
         data_storage_version=data_storage_version,
         compatible_with=compatible_with,
+        commit_message=commit_message,
     )
     if found_mode == "ignore":
         table = tables.find_table(uri, options.storage_options)

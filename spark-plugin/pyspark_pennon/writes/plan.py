@@ -25,6 +25,7 @@ from pyspark_pennon.tasks.orphans import committing, mark_not_orphans
 from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.results import rows_and_files
 from pyspark_pennon.tasks.retries import committed
+from pyspark_pennon.transactions import COMMIT_MESSAGE
 from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema
 from pyspark_pennon.writes.new_columns import NewColumns, NewFragments
@@ -55,6 +56,8 @@ class WritePlan:
         Whether a table that another writer makes meanwhile is an error.
     new
         Columns that the table gets with the rows.
+    message
+        What `history` shows of the commit.
     """
 
     plan: ShippedPlan
@@ -65,6 +68,7 @@ class WritePlan:
     uri: str
     file_parameters: dict[str, Any] = field(default_factory=dict)
     new: NewColumns | None = None
+    message: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -126,6 +130,7 @@ class WritePlan:
             uri=options.uri,
             file_parameters=dict(options.file_parameters),
             new=new,
+            message=options.commit_message,
         )
 
     def write_partition(self, number: int, batches: Iterator[pa.RecordBatch]) -> Any:
@@ -159,7 +164,7 @@ class WritePlan:
         Parameters
         ----------
         properties
-            Those of the transaction.
+            Those of the transaction, besides the message.
 
         Raises
         ------
@@ -179,6 +184,8 @@ class WritePlan:
         }
         if not self.has_changes(results):
             return done
+        if self.message is not None:
+            properties = {COMMIT_MESSAGE: self.message, **(properties or {})}
         plan = self.plan.job()
         if self.new is not None:
             return {**done, "version": self._append_with(self.new, plan.uuid, results, properties)}

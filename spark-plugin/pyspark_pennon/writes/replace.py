@@ -92,5 +92,6 @@ class _Replacement:
             is_append=False,
             uri=options.uri,
             file_parameters=dict(options.file_parameters),
+            message=options.commit_message,
         )
         return run(self._rows, plan, REPLACES)
