@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark_pennon.reads.frames import read
     from pyspark_pennon.reads.searches import nearest
     from pyspark_pennon.source import DefaultSource
+    from pyspark_pennon.streams.appends import append_batches
     from pyspark_pennon.streams.upserts import apply_changes, upsert_batches
     from pyspark_pennon.table import LanceTable
     from pyspark_pennon.tasks.executor import typed_error
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DefaultSource",
     "LanceTable",
+    "append_batches",
     "apply_changes",
     "nearest",
     "read",
@@ -43,6 +45,7 @@ __version__ = "0.1.0"
 _LAZY = {
     **({"DefaultSource": "source"} if HAS_DATA_SOURCES else {}),
     "LanceTable": "table",
+    "append_batches": "streams.appends",
     "apply_changes": "streams.upserts",
     "nearest": "reads.searches",
     "read": "reads.frames",

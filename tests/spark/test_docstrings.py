@@ -48,7 +48,7 @@ def failures(test: doctest.DocTest, names: dict[str, object]) -> str:
 
 def is_dear(name: str) -> bool:
     """Whether an example takes as long as many: that of a single clause of a merge, or one of a stream."""
-    streams = ("apply_changes", "upsert_batches", "DefaultSource.streamReader", "DefaultSource.streamWriter")
+    streams = ("_batches", "apply_changes", "DefaultSource.streamReader", "DefaultSource.streamWriter")
     return name.startswith("pyspark_pennon.merge.builder.MergeBuilder.") or name.endswith(streams)
 
 

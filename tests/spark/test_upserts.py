@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark_pennon import LanceTable, apply_changes, read, read_changes, upsert_batches
+from pyspark.sql import functions as fn
+from pyspark_pennon import LanceTable, append_batches, apply_changes, read, read_changes, upsert_batches
 from pyspark_pennon.streams.batch_calls import numbered_call
 from pyspark_pennon.streams.sink import BATCH, PART, QUERY, QUERY_PROPERTY, StreamBatch
 from pyspark_pennon.tasks.executor import typed_error
@@ -314,6 +315,43 @@ def test_calls_of_one_batch_are_told_apart(
     assert calls == [0, 0, 0, 0, 1]
     found = {row["id"]: row["name"] for row in content(target)}
     assert (found[3], found[12], len(found)) == ("x", "y", 11)
+
+
+def test_appends_of_one_batch_to_two_tables(
+    spark: SparkSession, source: pennon.LanceDataset, tmp_path: Path, called: Any
+) -> None:
+    """The first time the function fails after the first of three appends, which is not done again."""
+    low, high, failures = str(tmp_path / "low"), str(tmp_path / "high"), ["stop"]
+    append, wider = append_batches(low), append_batches(high, merge_schema=True)
+
+    def divide(batch: DataFrame, number: int) -> None:
+        append(batch.where("id < 4"), number)
+        if failures:
+            raise RuntimeError(failures.pop())
+        wider(batch.where("id >= 4"), number)
+        wider(batch.where("id > 7").withColumn("part", fn.lit(number)), number)
+
+    checkpoint, rows = tmp_path / "checkpoint", stream(spark, source.uri)
+    with pytest.raises(StreamingQueryException, match="stop"):
+        through(rows, divide, checkpoint)
+    query = through(rows, divide, checkpoint)
+    assert [row["id"] for row in content(low)] == [0, 1, 2, 3]
+    assert [(row["id"], row["part"]) for row in content(high)[-4:]] == [(8, 0), (8, None), (9, 0), (9, None)]
+    table = pennon.dataset(high)
+    found = [table.read_transaction(at).transaction_properties for at in range(2, table.version + 1)]
+    assert found == [{QUERY: query, BATCH: "0"}, {QUERY: query, BATCH: "0", PART: "1"}]
+    # A crash after all of it.
+    forget_last_batch(checkpoint)
+    through(rows, divide, checkpoint)
+    assert (pennon.dataset(low).version, pennon.dataset(high).version) == (2, table.version)
+    source.insert({"id": [1, 11], "name": ["x", "y"], "at": [0, 0]})
+    through(rows, divide, checkpoint)
+    assert [row["id"] for row in content(low)] == [0, 1, 1, 2, 3]
+    assert [row["part"] for row in content(high) if row["id"] == 11] == [1, None]
+    with pytest.raises(pennon.SchemaMismatchError, match="no column 'part'"):
+        called(append, read(spark, source.uri).withColumn("part", fn.lit(1)), 7)
+    with pytest.raises(pennon.InvalidInputError, match="streaming query"):
+        append(read(spark, source.uri), 7)
 
 
 def test_the_last_batch_of_a_query_is_found_among_many_versions(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

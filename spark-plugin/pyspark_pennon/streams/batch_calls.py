@@ -17,10 +17,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pyspark_pennon.errors import noted
+from pyspark_pennon.errors import invalid, noted, unsupported
+from pyspark_pennon.spark_api import spark_context
+from pyspark_pennon.streams.sink import QUERY_PROPERTY, StreamBatch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _RUN = re.compile(r"runId = ([0-9a-f-]{36})")
 
@@ -43,6 +46,30 @@ class _Batch:
 _batches: dict[str, _Batch] = {}
 """By the id of the query."""
 _lock = Lock()
+
+
+@contextmanager
+def current_batch(spark: SparkSession, number: int, location: str) -> Iterator[StreamBatch]:
+    """What the call in this block commits, in the batch with a number of the query that runs.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        No query runs.
+    pennon.UnsupportedError
+        The session is one of Spark Connect.
+    """
+    context = spark_context(spark)
+    if context is None:
+        raise unsupported(
+            "A session of Spark Connect does not say which streaming query runs: run the query in a session with a "
+            "context of its own, or write or merge in foreachBatch, which may then do a batch twice"
+        )
+    query = context.getLocalProperty(QUERY_PROPERTY)
+    if query is None:
+        raise invalid("This runs in a streaming query: give it to writeStream.foreachBatch(...)")
+    with numbered_call(query, current_run(context), number, location) as part:
+        yield StreamBatch(query, number, part)
 
 
 @contextmanager

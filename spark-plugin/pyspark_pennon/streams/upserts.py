@@ -13,15 +13,15 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark_pennon import tables
-from pyspark_pennon.errors import invalid, unsupported
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.merge.builder import MergeBuilder
 from pyspark_pennon.options.source import WriteOptions
-from pyspark_pennon.spark_api import spark_context
-from pyspark_pennon.streams.batch_calls import current_run, numbered_call
-from pyspark_pennon.streams.sink import QUERY_PROPERTY, StreamBatch, make_table
+from pyspark_pennon.spark_api import as_column
+from pyspark_pennon.streams.batch_calls import current_batch
+from pyspark_pennon.streams.sink import make_table
 from pyspark_pennon.target import Target
 from pyspark_pennon.types.column_names import is_case_sensitive, stored_names
 from pyspark_pennon.types.schema import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, SYSTEM_COLUMNS, quoted
@@ -205,9 +205,7 @@ def _newest(batch: DataFrame, keys: list[str], order: list[Column]) -> DataFrame
 
 
 def _descending(order_by: Column | str) -> Column:
-    from pyspark.sql import functions as fn
-
-    return (fn.expr(order_by) if isinstance(order_by, str) else order_by).desc_nulls_last()
+    return as_column(order_by).desc_nulls_last()
 
 
 def _keys_of(batch: DataFrame, columns: Sequence[str], keys: list[str]) -> list[str]:
@@ -243,22 +241,13 @@ def _started(
     spark = rows.sparkSession
     uri = destination.uri
     target = Target(spark, uri, destination.storage_options, "t")
-    context = spark_context(spark)
-    if context is None:
-        raise unsupported(
-            "A session of Spark Connect does not say which streaming query runs: run the query in a session with a "
-            "context of its own, or merge in foreachBatch, which may then do a batch twice"
-        )
-    query = context.getLocalProperty(QUERY_PROPERTY)
-    if query is None:
-        raise invalid("This runs in a streaming query: give it to writeStream.foreachBatch(...)")
-    stored: Any = stored_columns(rows.select(*(quoted(name) for name in columns)).schema, drop_system_columns=False)
-    if tables.find_table(uri, target.storage_options) is None:
-        options = WriteOptions(uri=uri, storage_options=target.storage_options)
-        make_table(options, frame_schema(stored))
     condition = fn.lit(True)
     for key in keys:
         condition = condition & (fn.col(f"t.{quoted(key)}") == fn.col(f"s.{quoted(key)}"))
-    with numbered_call(query, current_run(context), number, uri) as part:
-        merge = MergeBuilder(target, rows.alias("s"), condition, StreamBatch(query, number, part))
+    with current_batch(spark, number, uri) as batch:
+        data = stored_columns(rows.select(*(quoted(name) for name in columns)).schema, drop_system_columns=False)
+        if tables.find_table(uri, target.storage_options) is None:
+            options = WriteOptions(uri=uri, storage_options=target.storage_options)
+            make_table(options, frame_schema(data))
+        merge = MergeBuilder(target, rows.alias("s"), condition, batch)
         yield merge.withSchemaEvolution() if destination.merge_schema else merge
