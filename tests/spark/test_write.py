@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import pennon
@@ -338,10 +339,10 @@ def test_first_writers_race(
     """The other table has nullable columns, in the second case also one that the frame lacks."""
     commit = WritePlan.commit
 
-    def slower(plan: WritePlan, texts: list[str]) -> dict[str, int]:
+    def slower(plan: WritePlan, results: list[Any], properties: Any = None) -> dict[str, int]:
         if not LanceTable.isLanceTable(spark, plan.uri):
             pennon.write_dataset(first, plan.uri)
-        return commit(plan, texts)
+        return commit(plan, results, properties)
 
     monkeypatch.setattr(WritePlan, "commit", slower)
     done = write(spark.range(0, 4, 1, 2), f"{uri}-append", mode="append")
