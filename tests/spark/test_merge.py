@@ -362,6 +362,22 @@ def test_arguments_of_other_types(spark: SparkSession, dataset: pennon.LanceData
     assert table.version == dataset.version
 
 
+def test_each_call_gives_another_builder(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
+    values = frame_of(spark, [(1, 5, True), (90, 6, False)], "id long, n int, seen boolean").alias("s")
+    merge = LanceTable.forPath(spark, uri).alias("t").merge(values, "t.id = s.id")
+    deleting, evolving = merge.whenMatchedDelete("s.n > 9"), merge.withSchemaEvolution()
+    both = deleting.whenMatchedUpdate(set={"n": "s.n"})
+    inserting = evolving.whenNotMatchedInsertAll()
+    with pytest.raises(pennon.InvalidInputError, match="no clause"):
+        merge.execute()
+    with pytest.raises(pennon.InvalidInputError, match="no clause"):
+        evolving.execute()
+    assert counts(deleting.execute()) == (0, 0, 0)
+    assert counts(both.execute()) == (1, 0, 0)
+    assert counts(inserting.execute()) == (0, 0, 1)
+    assert counts(inserting.execute()) == (0, 0, 0)
+
+
 def test_columns_of_another_frame(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
     table = LanceTable.forPath(spark, uri)
     rows, values = table.toDF(), frame_of(spark, [(1, 5)], "key long, n int")
@@ -372,6 +388,22 @@ def test_columns_of_another_frame(spark: SparkSession, dataset: pennon.LanceData
         with pytest.raises(AnalysisException) as error:
             call()
         assert "is of that frame, and the verb reads the table itself" in error.value.__notes__[0]
+
+
+def test_columns_of_a_source_that_is_made_from_the_table(
+    spark: SparkSession, dataset: pennon.LanceDataset, uri: str
+) -> None:
+    table = LanceTable.forPath(spark, uri)
+    rows = table.toDF()
+    values = rows.where("id = 1").withColumn("n", fn.col("n") + 1)
+    equal = rows["id"] == values["id"]
+    for condition in (equal, equal & (values["n"] > 0), rows["id"].eqNullSafe(values["id"]), "s.id = s.id"):
+        merge = table.alias("t").merge(values.alias("s"), condition).whenMatchedDelete()
+        with pytest.raises(pennon.InvalidInputError, match=r"compares .* with itself, so that every row matches"):
+            merge.execute()
+    assert table.version == dataset.version
+    done = table.alias("t").merge(values.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
+    assert counts(done) == (1, 0, 0)
 
 
 def test_clauses_are_of_one_row(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
@@ -443,8 +475,8 @@ def test_a_source_that_has_a_name_twice(
     merge = LanceTable.forPath(spark, uri).alias("t").merge(both, "t.id = a.id")
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
     try:
-        merge.whenMatchedUpdate("t.n = 1", {"n": "b.w"}).whenNotMatchedInsert(values={"id": "b.id", "n": "a.n"})
-        assert counts(merge.execute()) == (1, 0, 1)
+        merge = merge.whenMatchedUpdate("t.n = 1", {"n": "b.w"})
+        assert counts(merge.whenNotMatchedInsert(values={"id": "b.id", "n": "a.n"}).execute()) == (1, 0, 1)
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     found = {row["id"]: row["n"] for row in rows_by_id(uri).values()}

@@ -21,7 +21,7 @@ from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_colum
 from pyspark_pennon.catalyst.plans import attribute_id, attributes
 from pyspark_pennon.merge.clauses import Clause, Evaluation, assigned_names, check_types, typed_clauses
 from pyspark_pennon.merge.key_filter import without_other_keys
-from pyspark_pennon.merge.plan import Keys, bounds_of, is_of_nanoseconds, keys_of
+from pyspark_pennon.merge.plan import Keys, bounds_of, is_of_nanoseconds, keys_of, refuse_self_comparison
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of, fetched, others
 from pyspark_pennon.reads.frames import table_frame
@@ -114,6 +114,7 @@ class MergeAttempt:
     def run(self, found: list[Matches]) -> DataFrame:
         """One attempt; adds its matches to those of earlier ones."""
         joined = self._everything.join(self._source, self._condition, "inner")
+        refuse_self_comparison(joined)
         keys = keys_of(joined, self._condition, self._everything, self._source)
         counted, bounds = bounds_of(self._source, self._table, keys.bare)
         pairs = self._pairs(counted, bounds, found[-1] if found else None).persist()

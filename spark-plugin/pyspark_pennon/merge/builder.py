@@ -21,6 +21,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -58,7 +59,8 @@ class MergeBuilder:
     run by `execute`.
 
     Conditions are Columns or text in Spark's SQL, over the columns of both sides, by their aliases where names are
-    the same. Text values are Spark's SQL, too.
+    the same. Text values are Spark's SQL, too. As in Delta each method gives another builder, and leaves the one
+    that it is called on as it is.
 
     Examples
     --------
@@ -87,9 +89,9 @@ class MergeBuilder:
         self._batch = batch
         self._source = source
         self._condition = condition
-        self._matched: list[Clause] = []
-        self._inserts: list[Clause] = []
-        self._by_source: list[Clause] = []
+        self._matched: tuple[Clause, ...] = ()
+        self._inserts: tuple[Clause, ...] = ()
+        self._by_source: tuple[Clause, ...] = ()
         self._evolves = False
 
     def whenMatchedUpdate(  # noqa: N802 - as Delta spells it
@@ -121,7 +123,7 @@ class MergeBuilder:
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, delay=5), Row(id=2, delay=4)]
         """
-        return self._add(self._matched, "whenMatched", Clause("update", condition, _given(set, "set", condition)))
+        return self._with("_matched", "whenMatched", Clause("update", condition, _given(set, "set", condition)))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Give all columns that the source has the values of the source; others keep theirs.
@@ -148,7 +150,7 @@ class MergeBuilder:
         >>> table.toDF().collect()
         [Row(id=1, carrier='AA', delay=7)]
         """
-        return self._add(self._matched, "whenMatched", Clause("update", condition))
+        return self._with("_matched", "whenMatched", Clause("update", condition))
 
     def whenMatchedDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Delete a matched row.
@@ -172,7 +174,7 @@ class MergeBuilder:
         >>> merge.whenMatchedDelete("t.id > 2").execute().first().num_deleted_rows
         1
         """
-        return self._add(self._matched, "whenMatched", Clause("delete", condition))
+        return self._with("_matched", "whenMatched", Clause("delete", condition))
 
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: Column | str | None = None, values: Mapping[str, Column | str] | None = None
@@ -205,7 +207,7 @@ class MergeBuilder:
         [Row(id=2, carrier='dl', delay=None)]
         """
         clause = Clause("insert", condition, _given(values, "values", condition))
-        return self._add(self._inserts, "whenNotMatched", clause)
+        return self._with("_inserts", "whenNotMatched", clause)
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Insert a row of the source that matches nothing as it is; columns that it lacks are null.
@@ -229,7 +231,7 @@ class MergeBuilder:
         >>> merge.whenNotMatchedInsertAll("s.id < 8").execute().first().num_inserted_rows
         5
         """
-        return self._add(self._inserts, "whenNotMatched", Clause("insert", condition))
+        return self._with("_inserts", "whenNotMatched", Clause("insert", condition))
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: Column | str | None = None, set: Mapping[str, Column | str] | None = None
@@ -260,7 +262,7 @@ class MergeBuilder:
         [Row(id=1, state='off'), Row(id=2, state='on')]
         """
         clause = Clause("update", condition, _given(set, "set", condition))
-        return self._add(self._by_source, "whenNotMatchedBySource", clause)
+        return self._with("_by_source", "whenNotMatchedBySource", clause)
 
     def whenNotMatchedBySourceDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Delete a row that no row of the source matches.
@@ -284,7 +286,7 @@ class MergeBuilder:
         >>> merge.whenNotMatchedBySourceDelete("t.id > 0").execute().first().num_deleted_rows
         1
         """
-        return self._add(self._by_source, "whenNotMatchedBySource", Clause("delete", condition))
+        return self._with("_by_source", "whenNotMatchedBySource", Clause("delete", condition))
 
     def withSchemaEvolution(self) -> MergeBuilder:  # noqa: N802
         """Add columns of the source that the table lacks, in the commit of the merge.
@@ -304,8 +306,9 @@ class MergeBuilder:
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, delay=None), Row(id=2, delay=4), Row(id=3, delay=6)]
         """
-        self._evolves = True
-        return self
+        builder = copy(self)
+        builder._evolves = True
+        return builder
 
     def execute(self) -> DataFrame:
         """Run the merge, in one commit, or in none if nothing changes.
@@ -319,10 +322,10 @@ class MergeBuilder:
         Raises
         ------
         pennon.InvalidInputError
-            There is no clause, the source is not deterministic (which a session of Spark Connect does not tell), a
-            clause names an unknown column, one of its values or its condition needs or makes other rows (an
-            aggregate, a window, `explode`), or several rows of the source match one row that a clause changes; the
-            message has the key.
+            There is no clause, the source is not deterministic (which a session of Spark Connect does not tell),
+            the condition compares a column with itself, a clause names an unknown column, one of its values or its
+            condition needs or makes other rows (an aggregate, a window, `explode`), or several rows of the source
+            match one row that a clause changes; the message has the key.
         pennon.SchemaMismatchError
             A value that a clause gives a row, or the type of one, does not fit the column.
         pyspark.errors.AnalysisException
@@ -343,7 +346,10 @@ class MergeBuilder:
         {'num_affected_rows': 3, 'num_updated_rows': 0, 'num_deleted_rows': 1, 'num_inserted_rows': 2}
         """
         if not (self._matched or self._inserts or self._by_source):
-            raise invalid("The merge has no clause: expected at least one when...() before execute()")
+            raise invalid(
+                "The merge has no clause: expected at least one when...() before execute(), on the builder that it "
+                "gives"
+            )
         if not is_deterministic(self._source):
             raise invalid(
                 "The source of the merge is not deterministic, and is read more than once: give it to the merge as "
@@ -374,16 +380,27 @@ class MergeBuilder:
                 matches.pairs.unpersist()
         return self._with_source(attempts - 1)
 
-    def _add(self, clauses: list[Clause], name: str, clause: Clause) -> MergeBuilder:
+    def _with(self, kind: str, name: str, clause: Clause) -> MergeBuilder:
+        """A builder with one more clause of a kind.
+
+        Parameters
+        ----------
+        kind
+            The attribute with the clauses of this kind.
+        name
+            What errors call them.
+        """
         if clause.condition is not None and not is_expression(clause.condition):
             raise wrong_type(
                 f"The condition of a {name} clause is {clause.condition!r}: expected a Column, or text in Spark's "
                 "SQL"
             )
+        clauses: tuple[Clause, ...] = getattr(self, kind)
         if clauses and clauses[-1].condition is None:
             raise invalid(f"Only the last {name} clause may have no condition: the one before it has none")
-        clauses.append(clause)
-        return self
+        builder = copy(self)
+        setattr(builder, kind, (*clauses, clause))
+        return builder
 
     def _numbered(self) -> DataFrame:
         from pyspark.sql import functions as fn

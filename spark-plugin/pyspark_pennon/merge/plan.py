@@ -22,6 +22,7 @@ from pyspark_pennon.catalyst.plans import (
     plan_of,
     references,
 )
+from pyspark_pennon.errors import invalid
 from pyspark_pennon.spark_api import as_column, has_changed
 from pyspark_pennon.types.column_names import is_case_sensitive
 from pyspark_pennon.types.schema import quoted, spark_type
@@ -38,6 +39,37 @@ def is_deterministic(frame: DataFrame) -> bool:
     In Spark Connect the plan is on the server, nothing is known, and the answer is yes.
     """
     return seen(frame, lambda plan: bool(plan.deterministic()), True, "the source counts as deterministic")
+
+
+def refuse_self_comparison(joined: DataFrame) -> None:
+    """Refuse a condition that says that a column is equal to itself: every row would match.
+
+    That is how Spark takes Columns of two frames where one is made from the other, since both have one attribute.
+
+    Parameters
+    ----------
+    joined
+        The join by the condition. In Spark Connect nothing is refused: there Columns know their frames.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        It has such an equality.
+    """
+
+    def look(plan: Any) -> str | None:
+        for _, left, right in equalities(plan):
+            if references(left) and left.semanticEquals(right):
+                return str(left.sql())
+        return None
+
+    name = seen(joined, look, None, "a condition that compares a column with itself is not refused")
+    if name is not None:
+        raise invalid(
+            f"The condition of the merge compares {name} with itself, so that every row matches: Columns of a "
+            "frame and of one that is made from it are the same to Spark. Name the columns of the two sides by "
+            "aliases, as in table.alias('t').merge(source.alias('s'), 't.id = s.id')"
+        )
 
 
 @dataclass
