@@ -7,7 +7,7 @@ from operator import index
 from typing import Any
 
 from pennon._compatibility import explain_absent_names
-from pennon.errors import MissingKeyError, PositionError
+from pennon.errors import InvalidTypeError, MissingKeyError, PositionError
 
 __all__ = ["Bitmap"]
 
@@ -36,7 +36,7 @@ class Bitmap(MutableSet[int]):
     __slots__ = ("_values",)
 
     def __init__(self, values: Iterable[int] | None = None) -> None:
-        self._values = _checked(() if values is None else values)
+        self._values = set(_checked(() if values is None else values))
 
     def __contains__(self, key: object) -> bool:
         return key in self._values
@@ -275,10 +275,13 @@ def _of(values: set[int]) -> Bitmap:
 
 
 def _checked(values: Iterable[int]) -> set[int]:
-    """The numbers. Raises `PositionError` for one that is negative or too large."""
+    """The numbers. Raises `PositionError` for one that is negative or too large, `InvalidTypeError` for others."""
     if isinstance(values, Bitmap):
         return values._values
-    found = {index(value) for value in values}
+    try:
+        found = {index(value) for value in values}
+    except TypeError as error:
+        raise InvalidTypeError(f"Bitmap values must be whole numbers: {error}") from None
     for value in found:
         if not 0 <= value < _LIMIT:
             raise PositionError(f"Bitmap values must fit in an unsigned 32-bit integer, got {value}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import lance
 import pennon
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +51,7 @@ def test_changes() -> None:
     for kind in (Bitmap, Theirs):
         ids = kind([5, 1, 2, 1])
         assert isinstance(ids, MutableSet)
-        others = [ids.copy(), copy.copy(ids), pickle.loads(pickle.dumps(ids))]
+        others = [kind(ids), ids.copy(), copy.copy(ids), pickle.loads(pickle.dumps(ids))]
         ids.add(9)
         ids.discard(77)
         ids.remove(2)
@@ -80,6 +81,9 @@ def test_what_is_no_number_is_refused() -> None:
         for wrong in (["a"], [1.5], 5):
             with pytest.raises(TypeError):
                 kind(wrong)
+        for nulls in ([1, None], pa.array([1, None])):
+            with pytest.raises(TypeError if isinstance(nulls, list) else ValueError):
+                kind(nulls)
 
 
 def test_long_sets_are_shown_in_part() -> None:
