@@ -390,13 +390,19 @@ def test_lists_of_vectors(uri: str) -> None:
             same(found, lance.dataset(uri).to_table(columns=["id"], nearest=nearest), 1e-4)
 
 
-def test_members(uri: str) -> None:
+@pytest.mark.parametrize(("name", "path"), [("vec", "p.vec"), ("vec.v1", "p.`vec.v1`"), ("a``.b", "p.`a````.b`")])
+def test_members(uri: str, name: str, path: str) -> None:
     data = vectors(50)
-    points = pa.StructArray.from_arrays([column(data)], ["vec"])
+    points = pa.StructArray.from_arrays([column(data)], [name])
     pennon.write_dataset(pa.table({"id": range(50), "p": points}), uri)
-    found = pennon.dataset(uri).to_table(columns=["id"], nearest={"column": "p.vec", "q": data[4], "k": 3})
-    assert found["id"][0].as_py() == 4
-    assert found["_distance"][0].as_py() == 0
+    for indexed in (False, True):
+        if indexed:
+            pennon.dataset(uri).create_index(path, "IVF_FLAT", num_partitions=1)
+            assert pennon.dataset(uri).describe_indices()[0].field_names == [path]
+        table = pennon.dataset(uri)
+        found = table.to_table(columns=["id"], nearest={"column": path, "q": data[4], "k": 3}, fast_search=indexed)
+        assert found["id"][0].as_py() == 4
+        assert found["_distance"][0].as_py() == 0
 
 
 @pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ", "IVF_HNSW_PQ", "IVF_FLAT"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 import pyarrow as pa
 from pyarrow import types
 
+from pennon._field_paths import path_names
 from pennon.errors import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _check_column(schema: pa.Schema, column: Any) -> None:
 
 
 def _member(schema: pa.Schema, path: str) -> pa.DataType | None:
-    first, *names = path.split(".")
+    first, *names = path_names(path)
     found = schema.field(first).type if schema.get_field_index(first) >= 0 else None
     for name in names:
         if found is None or not types.is_struct(found) or found.get_field_index(name) < 0:
