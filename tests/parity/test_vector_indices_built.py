@@ -114,7 +114,7 @@ def test_graphs_for_inner_products(uri: str, kind: str, spread: float) -> None:
         table = pennon.dataset(uri)
         for ef in (None, 100):
             found[library, ef] += recall_of(expected, table, "dot", nprobes=1, ef=ef) / 3
-    # Codes of bytes of such vectors are coarse, and each library chooses their bounds in its way.
+    # Codes of bytes of such vectors are coarse.
     less = 0.1 if kind == "IVF_HNSW_SQ" else 0.05
     for ef in (None, 100):
         assert found[pennon, ef] >= found[lance, ef] - less, found
@@ -412,3 +412,15 @@ def test_a_float_of_partitions_is_converted(uri: str, number: float) -> None:
     for wrong in (float("nan"), "2"):
         with pytest.raises(pennon.InvalidTypeError, match="num_partitions must be a whole number"):
             pennon.dataset(uri + "-pennon").create_index("vec", "IVF_FLAT", num_partitions=wrong, replace=True)
+
+
+@pytest.mark.parametrize("kind", ["IVF_SQ", "IVF_HNSW_SQ"])
+def test_bounds_of_scalar_quantization(uri: str, kind: str) -> None:
+    """Of as many vectors as in the reference, also of few partitions: what is beyond them is cut off."""
+    values = vectors(2_000, "f4")
+    values[[7, 1_234], 0] = [50, -60]
+    pennon.write_dataset(table_of(values), uri)
+    for library in (pennon, lance):
+        table = library.dataset(uri).create_index("vec", kind, num_partitions=1, replace=True)
+        bounds = table.stats.index_stats("vec_idx")["indices"][0]["sub_index"]["bounds"]
+        assert (bounds["start"], bounds["end"]) == (-60, 50)

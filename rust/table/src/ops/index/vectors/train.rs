@@ -79,7 +79,12 @@ pub(super) async fn train(
     let seed = runtime::uuid().as_u64_pair().0;
     let partitions = parameters.partitions(kind, rows);
     let rate = u64::from(parameters.sample_rate);
-    let codes = if is_product(kind) { 1 << parameters.num_bits } else { 0 };
+    // Bounds of few vectors would cut off what lies outside: as many as for the codes of a byte.
+    let codes = match kind {
+        kind if is_product(kind) => 1 << parameters.num_bits,
+        kind if is_scalar(kind) => 1 << u8::BITS,
+        _ => 0,
+    };
     let wanted = rate.saturating_mul(u64::from(partitions).max(codes));
     let is_given = parameters.centroids.is_some() && (!is_product(kind) || parameters.codebook.is_some());
     let sample = match is_given && !is_scalar(kind) {
