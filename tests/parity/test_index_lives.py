@@ -16,6 +16,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
+from pennon.dataset import Index
 from support.long import LONG
 from support.protobuf import index_entries
 from support.spread import spread
@@ -401,3 +402,18 @@ def section_of(uri: str, uuid: str) -> bytes:
     """The message of an entry in the newest manifest."""
     (entry,) = (entry for entry in index_entries(uri) if UUID(uuid).bytes in entry)
     return entry
+
+
+def test_an_entry_that_says_little(uri: str, stable: bool) -> None:
+    """As programs commit entries that build segments with many processes: without the files and the details."""
+    rows = pa.table({"id": range(ROWS), "n": range(ROWS)})
+    table = pennon.write_dataset(rows, uri, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)
+    part = table.create_index_uncommitted("n", "BTREE", fragment_ids=[0, 1, 2])
+    entry = Index(part.uuid, "n_idx", [1], 1, {0, 1, 2}, part.index_version)
+    pennon.LanceDataset.commit(uri, pennon.LanceOperation.CreateIndex([entry], []), read_version=1)
+    table = pennon.dataset(uri)
+    assert table.describe_indices()[0].segments[0].size_bytes == sum(file.size_bytes for file in part.files)
+    assert table.stats.index_stats("n_idx")["index_type"] == "BTree"
+    assert "n_idx (BTree)" in table.scanner(filter="n = 17").explain_plan()
+    for each in (pennon, lance):
+        assert each.dataset(uri).to_table(filter="n = 17")["id"].to_pylist() == [17]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pennon_core::transaction::Operation;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, Result};
 use pennon_datafile::ByteSource;
@@ -11,6 +12,29 @@ use crate::runtime::{processors, shared};
 use crate::session::{EntryKind, Session};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
+
+/// Lists the files of new entries that do not have them, as the reference does: those that are in the directory. By these an
+/// entry without details is known for a B-tree.
+///
+/// Errors: those of reading; `Corrupt` for an entry under a base path that the version does not have.
+pub(crate) async fn list_files(snapshot: &Snapshot, operation: &mut Operation) -> Result<()> {
+    let Operation::CreateIndex(create) = operation else { return Ok(()) };
+    for entry in create.new_indices.iter_mut().filter(|entry| !entry.is_system()) {
+        let mut parts = IndexParts::of(entry)?;
+        if !parts.files.is_empty() {
+            continue;
+        }
+        let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
+        for name in store.list(&directory).await? {
+            if let Some(info) = store.info(&format!("{directory}/{name}")).await? {
+                parts.files.push((name, info.size));
+            }
+        }
+        parts.files.sort_unstable();
+        *entry = parts.entry()?;
+    }
+    Ok(())
+}
 
 /// Where the files of a segment are.
 #[derive(Debug, Clone)]

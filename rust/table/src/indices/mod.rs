@@ -19,6 +19,7 @@ mod segments;
 mod unreadable;
 mod vectors;
 
+pub(crate) use files::list_files;
 pub(crate) use json::key_of;
 pub(crate) use moves::{Coverage, followed};
 pub(crate) use segments::{Segment, all_segments, kind_of, known_segments, segments};

@@ -16,6 +16,7 @@ use tracing::instrument;
 
 use crate::commit::{self, CommitOutcome};
 use crate::dataset::Dataset;
+use crate::indices;
 use crate::ops::config;
 use crate::runtime;
 use crate::session::{CommitOptions, ConnectOptions, CreateOptions};
@@ -136,6 +137,7 @@ impl Dataset {
                 Err(error) => return Err(error),
             }
         }
+        indices::list_files(&newest, &mut transaction.operation).await?;
         let snapshot = match mode {
             CommitMode::Rebase | CommitMode::OnNewest => {
                 super::publish(newest, StagedChange::from(transaction), &params.commit).await.into_result()?
@@ -162,10 +164,11 @@ impl Dataset {
             ));
         }
         self.check_read_version(&transaction)?;
-        let transaction = checked(transaction)?;
+        let mut transaction = checked(transaction)?;
         if let Operation::Merge(merge) = &transaction.operation {
             merge.check_columns(self.manifest())?;
         }
+        indices::list_files(self.snapshot(), &mut transaction.operation).await?;
         let change = StagedChange::from(transaction);
         let snapshot = super::publish(Arc::clone(self.snapshot()), change, &options).await.into_result()?;
         Ok(Self::at(snapshot, options))
