@@ -16,7 +16,7 @@ import numpy as np
 import pennon
 import pyarrow as pa
 import pytest
-from pennon.dataset import Index
+from pennon.dataset import ColumnOrdering, Index
 from support.long import LONG
 from support.protobuf import index_entries
 from support.spread import spread
@@ -404,6 +404,53 @@ def section_of(uri: str, uuid: str) -> bytes:
     return entry
 
 
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
+def test_values_that_are_not_ordered_here(uri: str, stable: bool, kind: str) -> None:
+    """Indices over decimals of 256 bits stay as they are, and other indices are taken care of."""
+    values = pa.array(range(ROWS), pa.int64()).cast(pa.decimal256(60))
+    rows = pa.table({"id": range(ROWS), "d": values, "n": range(ROWS)})
+    lance.write_dataset(rows, uri, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)
+    for column_of, kind_of in (("d", kind), ("n", "BTREE")):
+        lance.dataset(uri).create_scalar_index(column_of, kind_of)
+    pennon.dataset(uri).insert(rows)
+    for options in ({"num_indices_to_merge": 0}, {}, {"retrain": True}):
+        pennon.dataset(uri).optimize.optimize_indices(**options)
+    stats = pennon.dataset(uri).stats
+    assert stats.index_stats("n_idx")["num_unindexed_rows"] == 0
+    assert stats.index_stats("d_idx")["num_unindexed_rows"] == ROWS
+    for library in (pennon, lance):
+        found = library.dataset(uri).to_table(filter="d = arrow_cast(17, 'Decimal256(60, 0)')")
+        assert found["id"].to_pylist() == [17, 17]
+    for descending, expected in ((False, [0, 0, 1]), (True, [ROWS - 1, ROWS - 1, ROWS - 2])):
+        order = ColumnOrdering("d", ascending=not descending)
+        found = pennon.dataset(uri).to_table(columns=["id", "d"], order_by=[order], limit=3)
+        assert found["id"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+def test_documents(uri: str, stable: bool, kind: str) -> None:
+    """The reference orders what it stores of them, here they are texts: such indices stay as they are."""
+    texts = [None if n % 50 == 3 else str(n) for n in range(ROWS)]
+    rows = pa.table({"n": range(ROWS), "d": pa.array(texts, pa.json_())})
+    table = pennon.write_dataset(rows, uri, max_rows_per_file=OF_FRAGMENT, enable_stable_row_ids=stable)
+    with pytest.raises(pennon.SchemaMismatchError, match=r"'d' must have .* found documents"):
+        table.create_scalar_index("d", kind)
+    table.create_scalar_index("n", "BTREE")
+    lance.dataset(uri).create_scalar_index("d", kind)
+    table = pennon.dataset(uri)
+    table.insert(rows)
+    table.delete("n = 1")
+    table.optimize.optimize_indices()
+    table.optimize.compact_files(target_rows_per_fragment=300)
+    assert table.stats.index_stats("n_idx")["num_unindexed_rows"] == 0
+    table = pennon.dataset(uri)
+    for predicate in ("d IS NULL", "d IS NOT NULL", "d = '17'", "d > '59'"):
+        expected = table.to_table(filter=predicate, use_scalar_index=False)
+        assert table.to_table(filter=predicate).equals(expected)
+        assert table.count_rows(predicate) == len(expected) > 0
+    assert table.to_table(columns=["n"], order_by=["d"], limit=4)["n"].to_pylist() == [0, 0, 10, 10]
+
+
 def test_an_entry_that_says_little(uri: str, stable: bool) -> None:
     """As programs commit entries that build segments with many processes: without the files and the details."""
     rows = pa.table({"id": range(ROWS), "n": range(ROWS)})
@@ -417,3 +464,18 @@ def test_an_entry_that_says_little(uri: str, stable: bool) -> None:
     assert "n_idx (BTree)" in table.scanner(filter="n = 17").explain_plan()
     for each in (pennon, lance):
         assert each.dataset(uri).to_table(filter="n = 17")["id"].to_pylist() == [17]
+
+
+def test_an_index_that_carries_another_column(uri: str) -> None:
+    """It is not read, and stays as it is: built again it would carry nothing."""
+    table = pennon.write_dataset(pa.table({"n": range(ROWS), "more": range(ROWS)}), uri)
+    part = table.create_index_uncommitted("n", "BTREE", fragment_ids=[0])
+    entry = dataclasses.replace(part, name="n_idx", fields=[0, 1], covering_fields=[1])
+    pennon.LanceDataset.commit(uri, pennon.LanceOperation.CreateIndex([entry], []), read_version=1)
+    table = pennon.dataset(uri)
+    table.insert(pa.table({"n": range(ROWS), "more": range(ROWS)}))
+    for options in ({}, {"retrain": True}):
+        table.optimize.optimize_indices(**options)
+    assert table.count_rows("n = 17") == 2
+    (segment,) = pennon.dataset(uri).describe_indices()[0].segments
+    assert (segment.uuid, segment.covering_fields, set(segment.fragment_ids)) == (part.uuid, [1], {0})

@@ -342,3 +342,27 @@ def test_keys_of_documents(uri: str, target: str) -> None:
         lance.dataset(uri).optimize.optimize_indices()
         check()
         assert pennon.dataset(uri).stats.index_stats("a")["num_unindexed_rows"] == 0
+
+
+@spread()
+@LIBRARIES
+def test_vectors_that_are_null(uri: str, stable: bool, library: Any) -> None:
+    vectors = pa.array([None if n % 9 == 0 else [n, -n] for n in range(ROWS)], pa.list_(pa.float32(), 2))
+    data = pa.table({"n": range(ROWS), "c": vectors})
+    lance.write_dataset(data, uri, max_rows_per_file=50, enable_stable_row_ids=stable)
+    lance.dataset(uri).create_scalar_index("c", config(lance, "ZONEMAP", 16))
+    expected = entry(uri)
+    library.dataset(uri).create_scalar_index("c", config(library, "ZONEMAP", 16))
+    assert entry(uri) == expected
+
+    def check() -> None:
+        for predicate in ("c IS NULL", "c IS NOT NULL"):
+            assert uses_an_index(pennon.dataset(uri), predicate)
+            compare(uri, [predicate])
+
+    check()
+    pennon.dataset(uri).delete("n % 4 = 1")
+    pennon.dataset(uri).optimize.compact_files()
+    pennon.dataset(uri).insert(data)
+    pennon.dataset(uri).optimize.optimize_indices()
+    check()

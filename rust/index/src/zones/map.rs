@@ -165,6 +165,7 @@ pub fn zone_map_details(zone_rows: u32, data_type: &DataType) -> Vec<u8> {
             | DataType::LargeBinary
             | DataType::Decimal128(..)
             | DataType::Decimal256(..)
+            | DataType::FixedSizeList(..)
     );
     bytes.extend([0x10, u8::from(carried), 0x18, 1]);
     bytes

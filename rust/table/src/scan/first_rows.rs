@@ -15,7 +15,7 @@ use pennon_core::manifest::IndexMetadata;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::Field;
 use pennon_core::{Error, Result};
-use pennon_index::{IndexKind, PageRun, ScalarIndex};
+use pennon_index::{IndexKind, PageRun, ScalarIndex, is_ordered};
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
@@ -25,6 +25,7 @@ use super::index_values::FoundValues;
 use crate::indices::{
     SearchError, Segment, all_segments, check_versions, is_about_the_index, pass_over, pass_over_all,
 };
+use crate::json::has_json;
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -118,7 +119,11 @@ pub(super) async fn explain(
 
 /// The segments of the B-tree over a column that covers most; none if it would not pay.
 fn chosen(snapshot: &Snapshot, entries: &[IndexMetadata], first: &FirstRows) -> Result<Vec<Segment>> {
-    let Some(field) = snapshot.manifest.schema.field(&first.column) else { return Ok(Vec::new()) };
+    let field = snapshot.manifest.schema.field(&first.column);
+    let Some(field) = field.filter(|field| is_ordered(&field.data_type()) && !has_json(&field.to_arrow()))
+    else {
+        return Ok(Vec::new());
+    };
     let mut by_name: BTreeMap<String, Vec<Segment>> = BTreeMap::new();
     for segment in all_segments(snapshot, entries)?.iter() {
         if segment.field == field.id && segment.kind == IndexKind::BTree {

@@ -15,6 +15,7 @@ use super::build::{Build, IndexParameters, directory_of};
 use super::segment;
 use crate::dataset::Dataset;
 use crate::indices::kind_of;
+use crate::json::has_json;
 use crate::runtime;
 use crate::write::staged::StagedFile;
 
@@ -189,20 +190,27 @@ pub(super) fn can_make(kind: IndexKind) -> bool {
     matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList) || kind.has_zones()
 }
 
-fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
-    let data_type = field.data_type();
-    let fits = match kind {
-        IndexKind::BTree | IndexKind::Bitmap | IndexKind::ZoneMap => is_ordered(&data_type),
-        IndexKind::BloomFilter => is_hashed(&data_type),
-        IndexKind::LabelList => match &data_type {
-            DataType::List(item) | DataType::LargeList(item) => is_ordered(item.data_type()),
-            _ => false,
-        },
-        other => {
-            return Err(Error::unsupported(format!("an index of the kind {} cannot be made", other.name())));
+/// Whether an index of a kind that can be made holds the values of a field. A zone map of vectors knows which are null. Stored
+/// documents do not have the order of their texts.
+pub(super) fn fits(kind: IndexKind, field: &Field) -> bool {
+    match (kind, &field.data_type()) {
+        _ if has_json(&field.to_arrow()) => false,
+        (IndexKind::BTree | IndexKind::Bitmap, data_type) => is_ordered(data_type),
+        (IndexKind::ZoneMap, DataType::FixedSizeList(item, _)) => item.data_type().is_numeric(),
+        (IndexKind::ZoneMap, data_type) => is_ordered(data_type),
+        (IndexKind::BloomFilter, data_type) => is_hashed(data_type),
+        (IndexKind::LabelList, DataType::List(item) | DataType::LargeList(item)) => {
+            is_ordered(item.data_type())
         }
-    };
-    if fits {
+        _ => false,
+    }
+}
+
+fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
+    if !can_make(kind) {
+        return Err(Error::unsupported(format!("an index of the kind {} cannot be made", kind.name())));
+    }
+    if fits(kind, field) {
         return Ok(());
     }
     let values = match kind {
@@ -212,8 +220,13 @@ fn check_type(kind: IndexKind, field: &Field, column: &str) -> Result<()> {
         IndexKind::BloomFilter => "whole numbers, floats of 4 or 8 bytes, texts, binaries, dates or times",
         _ => "values with an order (numbers, booleans, texts, binaries, dates, times)",
     };
+    let found = if has_json(&field.to_arrow()) {
+        "documents".to_owned()
+    } else {
+        format!("the type {}", field.data_type())
+    };
     Err(Error::schema_mismatch(format!(
-        "{} index column '{column}' must have {values}, found the type {data_type}",
+        "{} index column '{column}' must have {values}, found {found}",
         kind.name()
     )))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::VectorIndexDetails;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, ErrorKind, Result};
 use pennon_datafile::statistics::Bound;
 use pennon_index::{IndexKind, ScalarIndex, VectorIndexKind, VectorModel};
 use roaring::RoaringBitmap;
@@ -172,7 +172,11 @@ impl Dataset {
         let name = name.to_owned();
         blocking(move || {
             let of_name = segments(&snapshot, &entries)?.into_iter().filter(|segment| segment.name == name);
-            of_name.map(|segment| read(&snapshot, &segment)).collect()
+            let read = |segment: Segment| match read(&snapshot, &segment) {
+                Err(error) if error.kind() == ErrorKind::Unsupported => None,
+                found => Some(found),
+            };
+            of_name.filter_map(read).collect()
         })
         .await
     }
