@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use arrow_schema::Schema;
 use datafusion_sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, Expr, Ident, Value, Visit, Visitor, visit_expressions_mut,
+    AccessExpr, BinaryOperator, DataType, Expr, Ident, TimezoneInfo, Value, Visit, Visitor,
+    visit_expressions_mut,
 };
 use datafusion_sql::sqlparser::dialect::Dialect;
 use datafusion_sql::sqlparser::keywords::Keyword;
@@ -120,11 +121,7 @@ impl<'a> Text<'a> {
         let _ = visit_expressions_mut(&mut expr, |node| {
             match node {
                 Expr::Identifier(name) => resolve_side(name, schema),
-                // The precision of the reference; without one, DataFusion takes numbers for seconds.
-                Expr::Cast { data_type: DataType::Timestamp(precision @ None, _), .. } => {
-                    *precision = Some(MICROSECONDS);
-                }
-                Expr::Cast { data_type: data_type @ DataType::Binary(_), .. } => *data_type = DataType::Bytea,
+                Expr::Cast { data_type, .. } => rename_type(data_type),
                 Expr::CompoundFieldAccess { root, access_chain } => quote_members(root, access_chain),
                 Expr::CompoundIdentifier(path) => {
                     join_pair(path, schema);
@@ -142,6 +139,19 @@ impl<'a> Text<'a> {
             ControlFlow::<()>::Continue(())
         });
         Ok(expr)
+    }
+}
+
+/// Gives a type the name by which DataFusion knows what the reference means by it.
+fn rename_type(data_type: &mut DataType) {
+    match data_type {
+        // The precision of the reference; without one, DataFusion takes numbers for seconds.
+        DataType::Timestamp(precision @ None, _) => *precision = Some(MICROSECONDS),
+        DataType::Datetime(precision) => {
+            *data_type = DataType::Timestamp(precision.or(Some(MICROSECONDS)), TimezoneInfo::None);
+        }
+        DataType::Binary(_) => *data_type = DataType::Bytea,
+        _ => {}
     }
 }
 

@@ -259,6 +259,8 @@ fn numbers_are_cast_to_microseconds() {
         ("cast(id as timestamp)", TimeUnit::Microsecond, 1),
         ("try_cast(Big as timestamp(3))", TimeUnit::Millisecond, 1),
         ("cast(d as timestamp)", TimeUnit::Microsecond, 18629 * 86_400_000_000),
+        ("cast(d as datetime)", TimeUnit::Microsecond, 18629 * 86_400_000_000),
+        ("Big::datetime(3)", TimeUnit::Millisecond, 1),
         ("timestamp '1970-01-01 00:00:00.000000001'", TimeUnit::Nanosecond, 1),
     ] {
         let found = Expression::parse(sql, &batch.schema()).unwrap().evaluate(&batch).unwrap();
