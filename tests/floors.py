@@ -87,7 +87,7 @@ PYTHON_FLOORS = {
     "repairs": ["repairing", "scrubbing", "sealing"],
     "dataset": [
         *["_fragment_columns", "_fragment_rows", "_fragment_state", "_lance_api", "_lance_scanner", "_methods"],
-        *["_sql_row_columns", "dataset", "delta", "fragment", "scanner", "sql"],
+        *["_sql_functions", "_sql_row_columns", "dataset", "delta", "fragment", "scanner", "sql"],
     ],
     "package": ["__init__", "commit", "jobs", "open", "write"],
     "training and debugging": ["_sample", "debug", "sampler", "torch", "util"],

@@ -17,6 +17,7 @@ import pyarrow.dataset
 from pennon._expression import columns_of
 from pennon._optional import require
 from pennon._predicate import split
+from pennon._sql_functions import register
 from pennon._sql_row_columns import has_row_columns, selecting
 from pennon._table import scans
 from pennon._table.plan import planned
@@ -250,6 +251,7 @@ class SqlQuery:
         if self._request["batch_size"] is not None:
             config = config.with_batch_size(self._request["batch_size"])
         context = datafusion.SessionContext(config)
+        register(datafusion, context, source.watched)
         options = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
         def plan() -> Any:

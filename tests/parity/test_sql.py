@@ -372,3 +372,46 @@ except pennon.MissingPackageError as error:
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "pip install datafusion" in found.stdout
+
+
+DOCUMENTS = [
+    '{"user": {"name": "ann", "age": 31}, "tags": ["a", "b"], "n": 1.5, "ok": true}',
+    '{"user": {"name": "bob", "age": "7"}, "tags": [], "n": "2", "ok": "false"}',
+    None,
+    '{"user": null, "items": [{"k": 1}, {"k": 2}]}',
+    "[1, 2]",
+]
+JSON_QUERIES = [
+    "SELECT id, json_extract(doc, '$.user.name') AS v FROM dataset ORDER BY id",
+    "SELECT id, json_extract(doc, '$.items[*].k') AS v FROM dataset ORDER BY id",
+    "SELECT id, json_exists(doc, '$.user.age') AS v FROM dataset ORDER BY id",
+    "SELECT id, json_array_length(doc, '$.tags') AS v FROM dataset ORDER BY id",
+    "SELECT id, json_array_contains(doc, '$.tags', 'b') AS v FROM dataset ORDER BY id",
+    "SELECT id, json_get_float(doc, 'n') AS f, json_get_bool(doc, 'ok') AS b FROM dataset ORDER BY id",
+    "SELECT id FROM dataset WHERE json_get_string(json_get(doc, 'user'), 'name') = 'bob'",
+    "SELECT id FROM dataset WHERE json_get(doc, 'user') IS NOT NULL ORDER BY id",
+    "SELECT sum(json_get_int(json_get(doc, 'user'), 'age')) AS v FROM dataset WHERE id < 2",
+    "SELECT json_exists(doc, '$.tags') AS t, count(*) AS c FROM dataset GROUP BY 1 ORDER BY 1",
+]
+
+
+@pytest.mark.parametrize("query", JSON_QUERIES)
+def test_functions_over_json(tmp_path: Path, query: str) -> None:
+    data = pa.table({"id": range(len(DOCUMENTS)), "doc": pa.array(DOCUMENTS, pa.json_())})
+    uri = str(tmp_path / "t")
+    pennon.write_dataset(data, uri, max_rows_per_file=2)
+    ours, theirs = (collected(module.dataset(uri).sql(query)) for module in (pennon, lance))
+    assert ours.schema.equals(theirs.schema)
+    assert ours.num_rows > 0
+    assert ours.to_pylist() == theirs.to_pylist()
+
+
+def test_members_of_json_are_text(tmp_path: Path) -> None:
+    table = pennon.write_dataset(pa.table({"doc": pa.array(DOCUMENTS, pa.json_())}), tmp_path / "t")
+    found = collected(table.sql("SELECT json_get(doc, 'user') AS v, json_get(doc, '1') AS second FROM dataset"))
+    assert found["v"].to_pylist() == ['{"age":31,"name":"ann"}', '{"age":"7","name":"bob"}', None, "null", None]
+    assert found["second"].to_pylist() == [None, None, None, None, "2"]
+    with pytest.raises(pennon.InvalidInputError, match="json_get_int: found an object"):
+        collected(table.sql("SELECT json_get_int(doc, 'user') FROM dataset"))
+    with pytest.raises(pennon.InvalidInputError, match="not a valid JSONPath"):
+        collected(table.sql("SELECT json_extract(doc, 'user[') FROM dataset"))

@@ -46,6 +46,7 @@ from pennon._native._evolution import drop_columns as drop_columns
 from pennon._native._evolution import merge_columns as merge_columns
 from pennon._native._evolution import merge_columns_in_fragment as merge_columns_in_fragment
 from pennon._native._evolution import with_columns as with_columns
+from pennon._native._expression import evaluate as evaluate
 from pennon._native._field_sizes import field_sizes as field_sizes
 from pennon._native._file import FileParts as FileParts
 from pennon._native._file import FileReader as FileReader

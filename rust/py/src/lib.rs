@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `dataset.rs` | `Dataset`, a table at one version | `_dataset.pyi` |
 //! | `scan.rs` | `Scan`, `Batches` | `_scan.pyi` |
+//! | `expression.rs` | values of expressions over rows in memory | `_expression.pyi` |
 //! | `evolution.rs` | columns that are added, changed and dropped | `_evolution.pyi` |
 //! | `blob.rs` | `Blob`: the bytes of a value | `_blob.pyi` |
 //! | `field_sizes.rs` | bytes of fields | `_field_sizes.pyi` |
@@ -47,6 +48,7 @@ mod dataset;
 mod distributed;
 mod error;
 mod evolution;
+mod expression;
 mod field_sizes;
 mod file;
 mod forked;
@@ -143,6 +145,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evolution::with_columns, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::alter_columns, module)?)?;
     module.add_function(wrap_pyfunction!(evolution::drop_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(expression::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index, module)?)?;
     module.add_function(wrap_pyfunction!(indices::create_index_segment, module)?)?;
     module.add_function(wrap_pyfunction!(vector_indices::create_vector_index, module)?)?;
