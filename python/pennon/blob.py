@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pennon._compatibility import explain_absent_names
 from pennon._registration import register
-from pennon.errors import InvalidInputError, InvalidTypeError
+from pennon.errors import InvalidInputError, InvalidTypeError, PositionError
 
 if TYPE_CHECKING:
     from pennon import _native
@@ -250,6 +250,8 @@ def blob_field(
         if value < (0 if key == "inline" else 1):
             wanted = "non-negative" if key == "inline" else "positive"
             raise InvalidInputError(f"{name_of} must be {wanted}, got {value}")
+        if value >= 2**64:
+            raise PositionError(f"{name_of} must fit in 64 bits, got {value}")
         metadata[f"lance-encoding:blob-{key}-size-threshold"] = str(value)
     return pa.field(name, _registered(), nullable=nullable, metadata=metadata or None)
 

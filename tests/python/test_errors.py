@@ -242,6 +242,7 @@ def test_wrong_calls(table: pennon.LanceDataset) -> None:
         (lambda: pennon.fragment.RowIdSequence(pa.array([1, None])), "null"),
         (lambda: Blob(b"a", "s3://b"), "cannot have both data and uri"),
         (lambda: blob_field("b", dedicated_size_threshold=0), "must be positive, got 0"),
+        (lambda: blob_field("b", inline_size_threshold=2**64), "must fit in 64 bits, got 18446744073709551616"),
     ):
         with pytest.raises(pennon.InvalidInputError, match=message) as caught:
             call()

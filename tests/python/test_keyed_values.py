@@ -194,6 +194,8 @@ def test_no_rows(uri: str) -> None:
         with pytest.raises(pennon.InvalidInputError, match="no column besides the key id"):
             table.merge(data, "id")
         table.checkout_latest()
+    with pytest.raises(pennon.InvalidInputError, match="no column besides the key id"):
+        table.get_fragment(0).update_columns({"id": [0]}, "id")
     assert table.to_table().to_pylist() == old
 
 

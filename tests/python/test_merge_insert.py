@@ -166,6 +166,16 @@ def test_the_declared_key(uri: str) -> None:
     assert sorted(contents(table)) == [0, 1, 3]
 
 
+def test_names_of_keys(uri: str) -> None:
+    data = pa.table({"user-id": [1, 2], "a`b": [1, 2], "n": [0, 0], "s": [{"k": 1}, {"k": 2}]})
+    table = pennon.write_dataset(data, uri)
+    for key, name in (("`user-id`", "user-id"), ("`a``b`", "a`b"), ("a`b", "a`b"), ("USER-ID", "user-id")):
+        merge = table.merge_insert(key).when_matched_update_all()
+        assert merge.execute({name: [2], "n": [7]})["num_updated_rows"] == 1
+    with pytest.raises(pennon.InvalidInputError, match=r"'s\.k' is a member of a struct: keys are columns"):
+        table.merge_insert("s.k")
+
+
 def test_wrong_calls(table: pennon.LanceDataset) -> None:
     with pytest.raises(ValueError, match="key column 'nope' does not exist"):
         table.merge_insert("nope")

@@ -428,15 +428,21 @@ fn check_keys(table: &Schema, names: &[String], source: &ArrowSchema) -> Result<
 
 /// The names of the key columns as the table has them, each once; of the declared primary key if none are given.
 ///
-/// Errors: `InvalidInput` for unknown columns, for a row id with other columns, and if there is no key.
+/// Errors: `InvalidInput` for unknown columns and members of structs, for a row id with other columns, and if there is no
+/// key.
 pub(super) fn key_columns(table: &Schema, on: &[String]) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     let mut keys: Vec<&Field> = table.depth_first().filter(|f| f.unenforced_primary_key).collect();
     keys.sort_by_key(|f| f.carried.primary_key_position);
     let declared: Vec<String> = keys.into_iter().map(|f| f.name.clone()).collect();
     for name in if on.is_empty() { &declared } else { on } {
-        let found = match table.field(name) {
-            Some(field) => field.name.clone(),
+        let found = match table.field_by_path(name) {
+            Some(field) if table.fields.iter().any(|column| column.id == field.id) => field.name.clone(),
+            Some(_) => {
+                return Err(Error::invalid_input(format!(
+                    "Merge insert key column '{name}' is a member of a struct: keys are columns of the table"
+                )));
+            }
             None if name == ROW_ID => name.clone(),
             None => {
                 let same = |f: &&Field| f.name.to_lowercase() == name.to_lowercase();

@@ -76,6 +76,9 @@ impl Dataset {
         let data = blobs::without_addresses(data, self.schema());
         let data = json::stored_in(data, self.snapshot().arrow_schema());
         let right = KeyedData::new(data, right_on, left, || missing("right", right_on))?;
+        if right.schema.fields().is_empty() {
+            return Err(Error::invalid_input(format!("The data has no column besides the key {right_on}")));
+        }
         let keys = columns::values(scan.stream());
         let (given, mut rows) = crate::runtime::blocking(move || matches(&right.read()?, keys)).await?;
         if without_match {
