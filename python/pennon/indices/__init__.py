@@ -331,6 +331,9 @@ def statistics(table: _native.Dataset, name: str) -> dict[str, Any]:
     index = _described(table, name)
     if index["vectors"] is not None:
         segments = [_vector_segment(segment) for segment in _native.vector_index_statistics(table, name)]
+    elif index["kind"] == "Vector":
+        # Neither the entries say what they are nor their files, which cannot be read.
+        segments = []
     else:
         segments = [
             {figure: value for figure, value in segment.items() if value is not None and figure != "page_rows"}

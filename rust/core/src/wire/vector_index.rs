@@ -122,6 +122,13 @@ pub fn metric_number(details: &Bytes) -> Result<Option<u32>> {
     Ok(Some(VectorIndexDetails::decode(details)?.metric))
 }
 
+/// The number of the metric in the message at the end of a file of the old form, one file for a whole index; `None` if the
+/// message is not of an index over vectors. Errors: `Corrupt`.
+pub fn old_form_metric(message: Bytes) -> Result<Option<u32>> {
+    let found: WireOldForm = decode_message("index of the old form", message)?;
+    Ok(found.vectors.map(|vectors| vectors.metric))
+}
+
 /// The partitions of a file, and what they are around.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct IvfMessage {
@@ -307,6 +314,19 @@ struct WireBits {
 #[derive(Clone, Copy, PartialEq, Message)]
 struct WireFlat {}
 
+/// `lance.index.pb.Index`, of which the metric is wanted.
+#[derive(Clone, Copy, PartialEq, Message)]
+struct WireOldForm {
+    #[prost(message, optional, tag = "5")]
+    vectors: Option<WireOldVectors>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct WireOldVectors {
+    #[prost(uint32, tag = "4")]
+    metric: u32,
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct WireIvf {
     #[prost(uint64, repeated, tag = "2")]
@@ -341,6 +361,15 @@ mod tests {
         assert_eq!(metric_number(&Bytes::from_static(&[0x42, 0])).unwrap(), Some(0));
         assert_eq!(metric_number(&Bytes::from_static(&[8, 1, 0x42, 0])).unwrap(), Some(1));
         assert!(metric_number(&Bytes::from_static(&[8])).is_err());
+    }
+
+    #[test]
+    fn the_metric_of_the_old_form() {
+        let message = |bytes: &'static [u8]| old_form_metric(Bytes::from_static(bytes));
+        assert_eq!(message(&[10, 1, b'v', 0x2a, 4, 8, 1, 32, 1]).unwrap(), Some(1));
+        assert_eq!(message(&[10, 1, b'v', 0x2a, 2, 8, 1]).unwrap(), Some(0), "l2 is the default");
+        assert_eq!(message(&[10, 1, b'v']).unwrap(), None);
+        assert!(message(&[10, 5, b'v']).is_err());
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, Result, RowAddress};
-use pennon_index::{IndexKind, VectorIndex, VectorPartition};
+use pennon_index::{IndexKind, Metric, VectorIndex, VectorIndexKind, VectorPartition, metric_of_old_form};
 
-use super::Segment;
+use super::files::SegmentFiles;
+use super::{Segment, is_about_the_index};
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
@@ -54,6 +56,34 @@ impl CountedRows {
     }
 }
 
+/// Kind and metric of an index over vectors by its files, for an entry that does not say: those of the reference up to
+/// release 4.0 do not. Blocks on the store.
+pub(crate) fn kind_in_files(snapshot: &Snapshot, parts: &IndexParts) -> Result<(VectorIndexKind, Metric)> {
+    let index = opened(snapshot, &SegmentFiles::new(snapshot, parts)?)?;
+    Ok((index.kind(), index.metric()))
+}
+
+/// As [`kind_in_files`], the metric alone: files of the old form, which are not searched, have it too.
+pub(crate) fn metric_in_files(snapshot: &Snapshot, parts: &IndexParts) -> Result<Metric> {
+    match kind_in_files(snapshot, parts) {
+        Ok((_, metric)) => Ok(metric),
+        Err(error) if is_about_the_index(&error) => metric_of_old_form(&SegmentFiles::new(snapshot, parts)?)
+            .map_err(|of_old_form| if is_about_the_index(&of_old_form) { error } else { of_old_form }),
+        Err(error) => Err(error),
+    }
+}
+
+/// The index of these files, opened now or before. Blocks on the store.
+fn opened(snapshot: &Snapshot, files: &SegmentFiles) -> Result<Arc<VectorIndex>> {
+    let name = files.name();
+    if let Some(index) = snapshot.session().get(EntryKind::Index, name) {
+        return Ok(index);
+    }
+    let index = Arc::new(VectorIndex::open(Arc::new(files.clone()))?);
+    snapshot.session().put(EntryKind::Index, name, &index, index.memory_bytes() + name.len());
+    Ok(index)
+}
+
 fn bits_of(rows: impl ExactSizeIterator<Item = bool>) -> Vec<u64> {
     let mut bits = vec![0_u64; rows.len().div_ceil(64)];
     for (at, _) in rows.enumerate().filter(|(_, is_set)| *is_set) {
@@ -70,13 +100,7 @@ impl Segment {
         if self.kind != IndexKind::Vector {
             return Err(Error::internal(format!("the index {} has no vectors", self.name)));
         }
-        let name = self.files.name();
-        if let Some(index) = snapshot.session().get(EntryKind::Index, name) {
-            return Ok(index);
-        }
-        let index = Arc::new(VectorIndex::open(Arc::new(self.files.clone()))?);
-        snapshot.session().put(EntryKind::Index, name, &index, index.memory_bytes() + name.len());
-        Ok(index)
+        opened(snapshot, &self.files)
     }
 
     /// Partitions of the index, those that the session does not have with one read. Blocks on the store.

@@ -91,15 +91,9 @@ pub struct IndexDescription {
 impl Dataset {
     /// The indices of this version by name, entries of the format itself among them.
     pub async fn describe_indices(&self) -> Result<Vec<IndexDescription>> {
-        let snapshot = self.snapshot();
-        let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
+        let snapshot = Arc::clone(self.snapshot());
         let entries = snapshot.indices().await?;
-        for entry in entries.iter() {
-            by_name.entry(&entry.name).or_default().push(entry);
-        }
-        let (read, known) = (Arc::clone(snapshot), Arc::clone(&entries));
-        let coverage = blocking(move || Coverage::of(&read, &known)).await?;
-        by_name.into_iter().map(|(name, entries)| describe(snapshot, name, &entries, &coverage)).collect()
+        blocking(move || describe_all(&snapshot, &entries)).await
     }
 
     /// What the segments of an index say of themselves, those that can be read and cover something.
@@ -193,7 +187,17 @@ fn prewarm(snapshot: &Snapshot, segment: &Segment) -> Result<()> {
     }
 }
 
-pub(super) fn describe(
+/// Blocks on the store.
+fn describe_all(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Vec<IndexDescription>> {
+    let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
+    for entry in entries {
+        by_name.entry(&entry.name).or_default().push(entry);
+    }
+    let coverage = Coverage::of(snapshot, entries)?;
+    by_name.into_iter().map(|(name, entries)| describe(snapshot, name, &entries, &coverage)).collect()
+}
+
+fn describe(
     snapshot: &Snapshot,
     name: &str,
     entries: &[&IndexMetadata],
@@ -206,7 +210,10 @@ pub(super) fn describe(
         let parts = IndexParts::of(entry)?;
         kind = kind_of(&parts).0;
         if kind == IndexKind::Vector {
-            vectors = vectors::description(&parts)?;
+            vectors = match vectors::description(&parts)? {
+                None => vectors::description_in_files(snapshot, &parts)?,
+                said => said,
+            };
         }
         let path = |id| snapshot.manifest.schema.path_of(id).unwrap_or_default();
         fields = parts.fields.iter().map(|id| path(*id)).collect();

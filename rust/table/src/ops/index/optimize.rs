@@ -171,7 +171,7 @@ async fn change_of(
         let parts = IndexParts::of(entry)?;
         let kind = kind_of(&parts).0;
         let can_make = match kind {
-            IndexKind::Vector => vectors::can_remake(&parts)?,
+            IndexKind::Vector => vectors::can_remake(snapshot, parts).await?,
             kind => super::create::can_make(kind) && can_hold(snapshot, entry, kind),
         };
         if !can_make {

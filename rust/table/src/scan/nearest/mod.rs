@@ -36,7 +36,9 @@ use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::units::Window;
 use super::{BatchStream, DEFAULT_BATCH_SIZE, Projection, ScanOptions, TakeOptions, TakeRows, take};
-use crate::indices::{is_about_the_index, kind_of, known_segments, pass_over, pass_over_all};
+use crate::indices::{
+    is_about_the_index, kind_of, known_segments, metric_in_files, pass_over, pass_over_all,
+};
 use crate::runtime::{blocking, blocking_unless};
 use crate::versions::snapshot::Snapshot;
 
@@ -437,8 +439,8 @@ async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexPa
 
 /// The metric of the first index over a column of vectors.
 ///
-/// Errors: `Unsupported` if the index does not say.
-async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Metric>> {
+/// Errors: `Unsupported` if neither the entry of the index nor its files say.
+async fn metric_of_index(snapshot: &Arc<Snapshot>, column: &str) -> Result<Option<Metric>> {
     let field = snapshot.manifest.schema.field_by_path(column).map(|field| field.id);
     let known = known_segments(snapshot);
     for entry in snapshot.indices().await?.iter() {
@@ -448,24 +450,33 @@ async fn metric_of_index(snapshot: &Snapshot, column: &str) -> Result<Option<Met
         // What an entry says in full takes as long as it covers fragments.
         let segment = known.iter().flat_map(|segments| segments.iter()).find(|s| s.uuid == entry.uuid);
         if let Some(segment) = segment {
-            if segment.kind == IndexKind::Vector {
-                return said_metric(&segment.name, segment.details.as_ref()).map(Some);
+            if segment.kind != IndexKind::Vector {
+                continue;
             }
-            continue;
+            if let Some(metric) = metric_of(segment.details.as_ref())? {
+                return Ok(Some(metric));
+            }
         }
         let parts = IndexParts::of(entry)?;
-        if kind_of(&parts).0 == IndexKind::Vector {
-            return said_metric(&parts.name, parts.details.as_ref()).map(Some);
+        let kind = kind_of(&parts).0;
+        // Entries of the oldest releases have no details at all, and only indices over vectors have such a field.
+        if kind != IndexKind::Vector && (kind != IndexKind::Unknown || parts.details.is_some()) {
+            continue;
         }
+        if let Some(metric) = metric_of(parts.details.as_ref())? {
+            return Ok(Some(metric));
+        }
+        let (read, name) = (Arc::clone(snapshot), parts.name.clone());
+        return match blocking(move || metric_in_files(&read, &parts)).await {
+            Ok(metric) => Ok(Some(metric)),
+            Err(error) if is_about_the_index(&error) => Err(Error::unsupported(format!(
+                "the index {name} does not say by which metric it was built, and its files cannot be read: give one \
+                 ({error})"
+            ))),
+            Err(error) => Err(error),
+        };
     }
     Ok(None)
-}
-
-/// The metric of an index. Errors: `Unsupported` if it does not say.
-fn said_metric(name: &str, details: Option<&Details>) -> Result<Metric> {
-    metric_of(details)?.ok_or_else(|| {
-        Error::unsupported(format!("the index {name} does not say by which metric it was built: give one"))
-    })
 }
 
 /// The metric that the details of an index name.

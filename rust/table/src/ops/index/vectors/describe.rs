@@ -7,13 +7,12 @@ use arrow_array::types::Float64Type;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use pennon_core::wire::index_parts::IndexParts;
-use pennon_core::wire::vector_index::VectorIndexDetails;
+use pennon_core::wire::vector_index::{StorageDetails, VectorIndexDetails};
 use pennon_core::{Error, Result};
 use pennon_index::{Metric, VectorIndexKind, VectorModel};
 use uuid::Uuid;
 
-use super::remake::{details_of, kind_of};
-use crate::indices::Segment;
+use crate::indices::{Segment, is_about_the_index, kind_in_files};
 use crate::versions::snapshot::Snapshot;
 
 /// Partitions that are read at once.
@@ -50,6 +49,43 @@ pub(in crate::ops::index) fn description(
 ) -> Result<Option<(VectorIndexKind, VectorIndexDetails)>> {
     let details = details_of(parts)?;
     Ok(kind_of(&details).map(|kind| (kind, details)))
+}
+
+/// The details of an entry; those by default if it has none. Errors: `Corrupt`.
+pub(super) fn details_of(parts: &IndexParts) -> Result<VectorIndexDetails> {
+    parts
+        .details
+        .as_ref()
+        .map_or_else(|| Ok(VectorIndexDetails::default()), |(_, details)| VectorIndexDetails::decode(details))
+}
+
+/// The kind that details say; `None` if they do not.
+pub(super) fn kind_of(details: &VectorIndexDetails) -> Option<VectorIndexKind> {
+    let has_graph = details.hnsw.is_some();
+    Some(match (details.storage?, has_graph) {
+        (StorageDetails::Flat, false) => VectorIndexKind::IvfFlat,
+        (StorageDetails::Flat, true) => VectorIndexKind::IvfHnswFlat,
+        (StorageDetails::Product { .. }, false) => VectorIndexKind::IvfPq,
+        (StorageDetails::Product { .. }, true) => VectorIndexKind::IvfHnswPq,
+        (StorageDetails::Scalar { .. }, false) => VectorIndexKind::IvfSq,
+        (StorageDetails::Scalar { .. }, true) => VectorIndexKind::IvfHnswSq,
+        (StorageDetails::Rabit { .. }, _) => VectorIndexKind::IvfRq,
+    })
+}
+
+/// The kind and the metric in the files of an entry that does not say them; `None` if they cannot be read. Blocks on the
+/// store.
+pub(in crate::ops::index) fn description_in_files(
+    snapshot: &Snapshot,
+    parts: &IndexParts,
+) -> Result<Option<(VectorIndexKind, VectorIndexDetails)>> {
+    match kind_in_files(snapshot, parts) {
+        Ok((kind, metric)) => {
+            Ok(Some((kind, VectorIndexDetails { metric: metric.number(), ..Default::default() })))
+        }
+        Err(error) if is_about_the_index(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// What a segment says of itself. Blocks on the store.

@@ -18,6 +18,6 @@ mod train;
 
 pub(super) use build::rewrite;
 pub use describe::VectorStatistics;
-pub(super) use describe::{description, model, prewarm, statistics};
+pub(super) use describe::{description, description_in_files, model, prewarm, statistics};
 pub(super) use remake::{can_remake, remake};
 pub use request::{NewVectorIndex, VectorParameters};

@@ -14,17 +14,25 @@ use pennon_index::{Metric, VectorIndex, VectorIndexKind};
 use roaring::RoaringBitmap;
 
 use super::create::{NewEntry, source_of};
+use super::describe::{description_in_files, details_of, kind_of};
 use super::request::VectorParameters;
 use super::train::train;
 use crate::dataset::Dataset;
 use crate::indices::{Segment, segments};
 use crate::ops::index::optimize::{IndexChange, Remade};
 use crate::runtime::{self, blocking};
+use crate::versions::snapshot::Snapshot;
 
-/// Whether an entry is of a kind of index that can be made.
-pub(in crate::ops::index) fn can_remake(parts: &IndexParts) -> Result<bool> {
-    let details = details_of(parts)?;
-    Ok(kind_of(&details).is_some_and(|kind| kind != VectorIndexKind::IvfRq))
+/// Whether an entry is of a kind of index that can be made, by its files if it does not say.
+pub(in crate::ops::index) async fn can_remake(snapshot: &Arc<Snapshot>, parts: IndexParts) -> Result<bool> {
+    let kind = match kind_of(&details_of(&parts)?) {
+        None => {
+            let read = Arc::clone(snapshot);
+            blocking(move || description_in_files(&read, &parts)).await?.map(|(kind, _)| kind)
+        }
+        said => said,
+    };
+    Ok(kind.is_some_and(|kind| kind != VectorIndexKind::IvfRq))
 }
 
 /// The new segment of an index over vectors, its files, and the entries that it replaces.
@@ -68,37 +76,22 @@ pub(in crate::ops::index) async fn remake(
         let (made, files) = entry.build(source, model, merged, dataset.durability()).await?;
         return Ok((made, files, removed));
     }
-    let kind = kind_of(&details)
-        .ok_or_else(|| Error::unsupported("an index that does not say how vectors are stored"))?;
-    let metric = Metric::numbered(details.metric)
-        .ok_or_else(|| Error::unsupported(format!("an index by the metric {}", details.metric)))?;
+    let (kind, metric) = match (kind_of(&details), base) {
+        (Some(kind), _) => (kind, Metric::numbered(details.metric)),
+        (None, Some(index)) => (index.kind(), Some(index.metric())),
+        (None, None) => {
+            return Err(Error::unsupported("an index that does not say how vectors are stored"));
+        }
+    };
+    let metric =
+        metric.ok_or_else(|| Error::unsupported(format!("an index by the metric {}", details.metric)))?;
+    let details = VectorIndexDetails { metric: metric.number(), ..details };
     let source = source_of(&snapshot, field, fragments)?;
     let (made, files) = match train(&source, kind, metric, &parameters).await? {
         Some(model) => entry.build(source, Arc::new(model), Vec::new(), dataset.durability()).await?,
         None => (entry.entry(&snapshot, &RoaringBitmap::new(), details, kind, None)?, Vec::new()),
     };
     Ok((made, files, removed))
-}
-
-pub(super) fn details_of(parts: &IndexParts) -> Result<VectorIndexDetails> {
-    parts
-        .details
-        .as_ref()
-        .map_or_else(|| Ok(VectorIndexDetails::default()), |(_, details)| VectorIndexDetails::decode(details))
-}
-
-/// The kind that details say; `None` if they do not.
-pub(super) fn kind_of(details: &VectorIndexDetails) -> Option<VectorIndexKind> {
-    let has_graph = details.hnsw.is_some();
-    Some(match (details.storage?, has_graph) {
-        (StorageDetails::Flat, false) => VectorIndexKind::IvfFlat,
-        (StorageDetails::Flat, true) => VectorIndexKind::IvfHnswFlat,
-        (StorageDetails::Product { .. }, false) => VectorIndexKind::IvfPq,
-        (StorageDetails::Product { .. }, true) => VectorIndexKind::IvfHnswPq,
-        (StorageDetails::Scalar { .. }, false) => VectorIndexKind::IvfSq,
-        (StorageDetails::Scalar { .. }, true) => VectorIndexKind::IvfHnswSq,
-        (StorageDetails::Rabit { .. }, _) => VectorIndexKind::IvfRq,
-    })
 }
 
 /// How an index was built: what its details say, and as many partitions as it has.
@@ -108,6 +101,10 @@ fn parameters_of(details: &VectorIndexDetails, index: Option<&VectorIndex>) -> V
     let of_index = index.map(VectorIndex::num_partitions).and_then(|count| u32::try_from(count).ok());
     let (num_bits, num_sub_vectors) = match details.storage {
         Some(StorageDetails::Product { num_bits, num_sub_vectors }) => (num_bits, Some(num_sub_vectors)),
+        None => {
+            let codebook = index.and_then(|index| index.model().codebook().ok().flatten());
+            codebook.map_or((usual.num_bits, None), |(_, bits, count)| (bits, Some(count)))
+        }
         _ => (usual.num_bits, None),
     };
     let hnsw = details.hnsw;
