@@ -181,6 +181,7 @@ __all__ = [
     "drop_columns",
     "drop_index",
     "encode_row_ids",
+    "evaluate",
     "explain_cleanup",
     "explain_merge_insert",
     "field_sizes",
