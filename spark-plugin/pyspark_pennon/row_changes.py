@@ -24,7 +24,7 @@ from pyspark_pennon.options.provider import stored
 from pyspark_pennon.reads.addressed_rows import block_of
 from pyspark_pennon.reads.frames import table_frame
 from pyspark_pennon.reads.reader import spark_batches
-from pyspark_pennon.spark_api import as_column, is_expression, parallelism
+from pyspark_pennon.spark_api import as_column, check_condition, is_expression, parallelism
 from pyspark_pennon.target import Target, check_system_names
 from pyspark_pennon.tasks.executor import run_partitions, run_tasks
 from pyspark_pennon.tasks.plans import ShippedPlan, numbered
@@ -86,10 +86,10 @@ def assigned_columns(
     target
         The table, where names may be spelled as Spark reads them; None where they must be the same.
     """
-    if not values:
-        raise invalid("No column gets a value: expected a dict of columns and values")
     if not isinstance(values, Mapping):
         raise wrong_type(f"The values are {values!r}: expected a dict of columns and values")
+    if not values:
+        raise invalid("No column gets a value: expected a dict of columns and values")
     is_sensitive = target is None or is_case_sensitive(target.spark)
     checked: dict[str, Column | str] = {}
     for key, value in values.items():
@@ -141,6 +141,7 @@ def changes_schema(columns: pa.Schema, names: list[str], *, change_type: bool = 
 def _analysed(target: Target, table: Any, condition: Column | str) -> Condition:
     from pyspark_pennon.catalyst.conditions import analysed
 
+    check_condition(condition)
     columns = tables.read_schema(table, target.all_columns(table))
     return analysed(target.spark, table, columns, condition, target.alias, asterisks=False)
 

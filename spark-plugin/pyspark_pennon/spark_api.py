@@ -73,22 +73,31 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def is_frame(value: object) -> bool:
-    """Whether this is a frame of Spark, which in Spark Connect has, before 4.0, a class of its own."""
-    kinds = type(value).__mro__
-    return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in kinds)
+    """Whether this is a frame of Spark."""
+    return _is_of_spark(value, "DataFrame")
 
 
 def is_expression(value: object) -> bool:
-    """Whether this is text, or a Column, which in Spark Connect has a class of its own."""
-    return isinstance(value, str) or hasattr(value, "cast")
+    """Whether this is text or a Column."""
+    return isinstance(value, str) or _is_of_spark(value, "Column")
+
+
+def _is_of_spark(value: object, name: str) -> bool:
+    """Whether this is of a class with the name, of which Spark Connect, before 4.0, has one of its own."""
+    return any(kind.__name__ == name and kind.__module__.startswith("pyspark.sql") for kind in type(value).__mro__)
+
+
+def check_condition(value: object) -> None:
+    """Raises `InvalidTypeError` for all but text and Columns."""
+    if not is_expression(value):
+        raise wrong_type(f"A condition is {value!r}: expected a Column, or text in Spark's SQL")
 
 
 def as_column(value: Column | str) -> Column:
     """A condition or value: text is Spark's SQL. Raises `InvalidTypeError` for all but text and Columns."""
     from pyspark.sql import functions as fn
 
-    if not is_expression(value):
-        raise wrong_type(f"A condition is {value!r}: expected a Column, or text in Spark's SQL")
+    check_condition(value)
     return fn.expr(value) if isinstance(value, str) else value
 
 
@@ -170,6 +179,7 @@ __all__ = [
     "TimeType",
     "WriterCommitMessage",
     "as_column",
+    "check_condition",
     "has_changed",
     "is_expression",
     "is_frame",

@@ -405,7 +405,7 @@ class LanceTable(AdministrationMethods, ReferenceMethods, IndexMethods, ColumnMe
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition
         with verb_errors(self.uri):
-            return update_rows_where(self._target, condition, set or {})  # type: ignore[arg-type]
+            return update_rows_where(self._target, condition, {} if set is None else set)  # type: ignore[arg-type]
 
     updateExpr = update  # noqa: N815 - Delta's name for text values
     """The same: text is an expression in any case."""

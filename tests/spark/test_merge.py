@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pennon.jobs import JobPlan
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark_pennon import LanceTable, tables
 from pyspark_pennon.merge import attempt as merge_attempt
@@ -344,17 +344,21 @@ def test_new_columns_and_errors(spark: SparkSession, dataset: pennon.LanceDatase
 
 
 def test_arguments_of_other_types(spark: SparkSession, dataset: pennon.LanceDataset, uri: str) -> None:
-    table, wrong = LanceTable.forPath(spark, uri).alias("t"), Any
-    values: wrong = source(spark, [(1, 1, "a")])
-    merge: wrong = table.merge(values, "t.id = s.id")
+    table: Any = LanceTable.forPath(spark, uri).alias("t")
+    values = source(spark, [(1, 1, "a")])
+    merge: Any = table.merge(values, "t.id = s.id")
     calls: list[tuple[Callable[[], object], str]] = [
-        (lambda: table.merge(values, ["id"]), "condition of a merge"),  # type: ignore[arg-type]
+        (lambda: table.merge(values, ["id"]), "condition of a merge"),
+        (lambda: table.delete(True), "A condition is True"),
         (lambda: merge.whenMatchedDelete(1), "condition of a whenMatched clause is 1"),
         (lambda: merge.whenMatchedUpdate({"n": "s.n"}), "expected set= before it"),
         (lambda: merge.whenMatchedUpdate("true", 1), "The set of a clause is 1"),
         (lambda: merge.whenNotMatchedInsert(values={"n": 1}), "The value of column 'n' is 1"),
-        (lambda: table.update("id = 1", "n = 2"), "The values are 'n = 2'"),  # type: ignore[arg-type]
-        (lambda: table.update(set={"n": 1}), "The value of column 'n' is 1"),  # type: ignore[dict-item]
+        (lambda: merge.whenMatchedUpdate("true", fn.col("n")), "The set of a clause is Column"),
+        (lambda: table.update("id = 1", "n = 2"), "The values are 'n = 2'"),
+        (lambda: table.update("id = 1", fn.col("n")), "The values are Column"),
+        (lambda: table.update(set={"n": 1}), "The value of column 'n' is 1"),
+        (lambda: table.update(set={"n": pa.scalar(1)}), "The value of column 'n' is <pyarrow"),
     ]
     for call, message in calls:
         with pytest.raises(pennon.errors.InvalidTypeError, match=message):
@@ -397,11 +401,29 @@ def test_columns_of_a_source_that_is_made_from_the_table(
     rows = table.toDF()
     values = rows.where("id = 1").withColumn("n", fn.col("n") + 1)
     equal = rows["id"] == values["id"]
-    for condition in (equal, equal & (values["n"] > 0), rows["id"].eqNullSafe(values["id"]), "s.id = s.id"):
+    alone, itself = "names no column of the table", "of the source with itself"
+    conditions: list[tuple[Column | str, str]] = [
+        (equal, alone),
+        (equal & (values["n"] > 0), alone),
+        (equal | (rows["name"] == values["name"]), alone),
+        (fn.trim(rows["name"]) == values["name"], alone),
+        (~(rows["id"] != values["id"]), alone),
+        (rows["id"].eqNullSafe(values["id"]), alone),
+        ("s.id = s.id", alone),
+        (equal & fn.expr("t.n < s.n"), itself),
+    ]
+    for condition, message in conditions:
         merge = table.alias("t").merge(values.alias("s"), condition).whenMatchedDelete()
-        with pytest.raises(pennon.InvalidInputError, match=r"compares .* with itself, so that every row matches"):
+        with pytest.raises(pennon.InvalidInputError, match=message):
             merge.execute()
     assert table.version == dataset.version
+    # A column of the table with itself, and conditions without any column, are what they say.
+    for condition in ("t.id = s.id AND t.n = t.n AND false", "1 = 2"):
+        assert counts(table.alias("t").merge(values.alias("s"), condition).whenMatchedDelete().execute()) == (
+            0,
+            0,
+            0,
+        )
     done = table.alias("t").merge(values.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
     assert counts(done) == (1, 0, 0)
 

@@ -312,10 +312,13 @@ def test_creating_can_be_repeated(uri: str) -> None:
     assert (ids(uri), pennon.dataset(uri).version) == ([5], 1)
 
 
-def test_a_table_created_meanwhile_is_appended_to(uri: str) -> None:
+@pytest.mark.parametrize("comment", [None, {"comment": "theirs"}])
+def test_a_table_created_meanwhile_is_appended_to(uri: str, comment: dict[str, str] | None) -> None:
+    """Comments of columns are those of the table, as in any append."""
     writer = Writer.of(WriteOptions.parse({"path": uri}), SCHEMA, overwrite=False)
     messages = [writer.write_partition(0, iter([pa.record_batch({"id": [5]})]))]
-    pennon.write_dataset(pa.table({"id": [1]}), uri)
+    schema = pa.schema([pa.field("id", pa.int64(), metadata=comment)])
+    pennon.write_dataset(pa.table({"id": [1]}, schema=schema), uri)
     for _ in range(2):
         writer.commit(messages)
         assert (ids(uri), pennon.dataset(uri).version) == ([1, 5], 2)
@@ -451,3 +454,7 @@ def test_a_message_of_the_commit(spark: SparkSession, uri: str) -> None:
     for name, message in {"userMetadata": "called 'commit_message'", "txnVersion": "append_batches"}.items():
         with pytest.raises(AnalysisException, match=message):
             rows.write.format("pennon").mode("append").option(name, "1").save(uri)
+    wrong: Any = 5
+    with pytest.raises(pennon.errors.InvalidTypeError, match="commit_message must be text, found int"):
+        write(rows, f"{uri}-new", commit_message=wrong)
+    assert not Path(f"{uri}-new").exists()

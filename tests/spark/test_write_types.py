@@ -188,10 +188,10 @@ def test_nulls_in_all_positions(spark: SparkSession, uri: str) -> None:
 
 
 def test_comments_of_columns(spark: SparkSession, uri: str) -> None:
-    told = StructField("id", LongType(), metadata={"comment": "of the ticket"})
-    write(spark.createDataFrame([(1,)], StructType([told])), uri)
+    commented = StructField("id", LongType(), metadata={"comment": "of the ticket"})
+    write(spark.createDataFrame([(1,)], StructType([commented])), uri)
     late = StructField("late", BooleanType(), metadata={"comment": "more than an hour"})
-    write(spark.createDataFrame([(1, True)], StructType([told, late])), uri, mode="append", merge_schema=True)
+    write(spark.createDataFrame([(1, True)], StructType([commented, late])), uri, mode="append", merge_schema=True)
     fields = lance.dataset(uri).schema
     assert fields.field("id").metadata == {b"comment": b"of the ticket"}
     assert fields.field("late").metadata == {b"comment": b"more than an hour"}
@@ -200,3 +200,8 @@ def test_comments_of_columns(spark: SparkSession, uri: str) -> None:
     write(frame.withMetadata("late", {"comment": "two"}), f"{uri}-copy")
     copied = lance.dataset(f"{uri}-copy").schema
     assert [field.metadata for field in copied] == [{b"comment": b"of the ticket"}, {b"comment": b"two"}]
+    write(frame.withMetadata("late", {"comment": ""}).withMetadata("id", {}), f"{uri}-plain")
+    assert [field.metadata for field in lance.dataset(f"{uri}-plain").schema] == [None, None]
+    other = StructField("id", LongType(), metadata={"comment": "another one"})
+    write(spark.createDataFrame([(2,)], StructType([other])), uri, mode="append")
+    assert lance.dataset(uri).schema == fields

@@ -19,7 +19,7 @@ from pyspark_pennon.catalyst.asterisks import refuse_asterisk
 from pyspark_pennon.catalyst.jvm_columns import column_of, restored
 from pyspark_pennon.catalyst.needed_columns import may_call_python, needed_columns, used_attributes
 from pyspark_pennon.catalyst.plans import attribute_id, attributes
-from pyspark_pennon.merge.clauses import Clause, Evaluation, assigned_names, check_types, typed_clauses
+from pyspark_pennon.merge.clauses import Clause, Clauses, Evaluation, assigned_names, check_types, typed_clauses
 from pyspark_pennon.merge.key_filter import without_other_keys
 from pyspark_pennon.merge.plan import Keys, bounds_of, is_of_nanoseconds, keys_of, refuse_self_comparison
 from pyspark_pennon.options.provider import stored
@@ -61,15 +61,6 @@ class Matches:
 
     table: Any
     pairs: DataFrame
-
-
-@dataclass(frozen=True)
-class Clauses:
-    """Those of one merge, with all their values, by the rows that they are about."""
-
-    matched: list[Clause]
-    inserts: list[Clause]
-    by_source: list[Clause]
 
 
 class MergeAttempt:
@@ -114,7 +105,7 @@ class MergeAttempt:
     def run(self, found: list[Matches]) -> DataFrame:
         """One attempt; adds its matches to those of earlier ones."""
         joined = self._everything.join(self._source, self._condition, "inner")
-        refuse_self_comparison(joined)
+        refuse_self_comparison(joined, self._everything)
         keys = keys_of(joined, self._condition, self._everything, self._source)
         counted, bounds = bounds_of(self._source, self._table, keys.bare)
         pairs = self._pairs(counted, bounds, found[-1] if found else None).persist()
@@ -288,7 +279,9 @@ class MergeAttempt:
         rows = others(pairs, self._table, self._options, columns, tasks).alias(self._alias)
         return self._decided(rows, clauses, fn.col(self._address), None)
 
-    def _decided(self, frame: DataFrame, clauses: list[Clause], address: Column, owner: Column | None) -> DataFrame:
+    def _decided(
+        self, frame: DataFrame, clauses: Sequence[Clause], address: Column, owner: Column | None
+    ) -> DataFrame:
         """The changes of rows that a clause takes; others have a change that is null, or are left out."""
         from pyspark.sql import functions as fn
 

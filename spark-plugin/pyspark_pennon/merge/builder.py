@@ -22,14 +22,15 @@ import sys
 import traceback
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pyspark_pennon.errors import invalid, wrong_type
-from pyspark_pennon.merge.attempt import NUMBER, Clauses, Matches, MergeAttempt
-from pyspark_pennon.merge.clauses import Clause
+from pyspark_pennon.merge.attempt import NUMBER, Matches, MergeAttempt
+from pyspark_pennon.merge.clauses import Clause, Clauses
 from pyspark_pennon.merge.plan import is_deterministic
 from pyspark_pennon.row_changes import assigned_columns, check_value
 from pyspark_pennon.spark_api import is_expression, is_frame, spark_context
@@ -89,9 +90,7 @@ class MergeBuilder:
         self._batch = batch
         self._source = source
         self._condition = condition
-        self._matched: tuple[Clause, ...] = ()
-        self._inserts: tuple[Clause, ...] = ()
-        self._by_source: tuple[Clause, ...] = ()
+        self._clauses = Clauses()
         self._evolves = False
 
     def whenMatchedUpdate(  # noqa: N802 - as Delta spells it
@@ -123,7 +122,7 @@ class MergeBuilder:
         >>> table.toDF().orderBy("id").collect()
         [Row(id=1, delay=5), Row(id=2, delay=4)]
         """
-        return self._with("_matched", "whenMatched", Clause("update", condition, _given(set, "set", condition)))
+        return self._with_matched(Clause("update", condition, _given(set, "set", condition)))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Give all columns that the source has the values of the source; others keep theirs.
@@ -150,7 +149,7 @@ class MergeBuilder:
         >>> table.toDF().collect()
         [Row(id=1, carrier='AA', delay=7)]
         """
-        return self._with("_matched", "whenMatched", Clause("update", condition))
+        return self._with_matched(Clause("update", condition))
 
     def whenMatchedDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Delete a matched row.
@@ -174,7 +173,7 @@ class MergeBuilder:
         >>> merge.whenMatchedDelete("t.id > 2").execute().first().num_deleted_rows
         1
         """
-        return self._with("_matched", "whenMatched", Clause("delete", condition))
+        return self._with_matched(Clause("delete", condition))
 
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: Column | str | None = None, values: Mapping[str, Column | str] | None = None
@@ -207,7 +206,7 @@ class MergeBuilder:
         [Row(id=2, carrier='dl', delay=None)]
         """
         clause = Clause("insert", condition, _given(values, "values", condition))
-        return self._with("_inserts", "whenNotMatched", clause)
+        return self._with_insert(clause)
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Insert a row of the source that matches nothing as it is; columns that it lacks are null.
@@ -231,7 +230,7 @@ class MergeBuilder:
         >>> merge.whenNotMatchedInsertAll("s.id < 8").execute().first().num_inserted_rows
         5
         """
-        return self._with("_inserts", "whenNotMatched", Clause("insert", condition))
+        return self._with_insert(Clause("insert", condition))
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: Column | str | None = None, set: Mapping[str, Column | str] | None = None
@@ -262,7 +261,7 @@ class MergeBuilder:
         [Row(id=1, state='off'), Row(id=2, state='on')]
         """
         clause = Clause("update", condition, _given(set, "set", condition))
-        return self._with("_by_source", "whenNotMatchedBySource", clause)
+        return self._with_by_source(clause)
 
     def whenNotMatchedBySourceDelete(self, condition: Column | str | None = None) -> MergeBuilder:  # noqa: N802
         """Delete a row that no row of the source matches.
@@ -286,7 +285,7 @@ class MergeBuilder:
         >>> merge.whenNotMatchedBySourceDelete("t.id > 0").execute().first().num_deleted_rows
         1
         """
-        return self._with("_by_source", "whenNotMatchedBySource", Clause("delete", condition))
+        return self._with_by_source(Clause("delete", condition))
 
     def withSchemaEvolution(self) -> MergeBuilder:  # noqa: N802
         """Add columns of the source that the table lacks, in the commit of the merge.
@@ -323,9 +322,10 @@ class MergeBuilder:
         ------
         pennon.InvalidInputError
             There is no clause, the source is not deterministic (which a session of Spark Connect does not tell),
-            the condition compares a column with itself, a clause names an unknown column, one of its values or its
-            condition needs or makes other rows (an aggregate, a window, `explode`), or several rows of the source
-            match one row that a clause changes; the message has the key.
+            the condition names no column of the table or compares one of the source with itself (nor this), a
+            clause names an unknown column, one of its values or its condition needs or makes other rows (an
+            aggregate, a window, `explode`), or several rows of the source match one row that a clause changes; the
+            message has the key.
         pennon.SchemaMismatchError
             A value that a clause gives a row, or the type of one, does not fit the column.
         pyspark.errors.AnalysisException
@@ -345,7 +345,7 @@ class MergeBuilder:
         >>> merge.whenMatchedDelete().whenNotMatchedInsertAll().execute().first().asDict()
         {'num_affected_rows': 3, 'num_updated_rows': 0, 'num_deleted_rows': 1, 'num_inserted_rows': 2}
         """
-        if not (self._matched or self._inserts or self._by_source):
+        if not any(self._clauses):
             raise invalid(
                 "The merge has no clause: expected at least one when...() before execute(), on the builder that it "
                 "gives"
@@ -380,26 +380,21 @@ class MergeBuilder:
                 matches.pairs.unpersist()
         return self._with_source(attempts - 1)
 
-    def _with(self, kind: str, name: str, clause: Clause) -> MergeBuilder:
-        """A builder with one more clause of a kind.
+    def _with_matched(self, clause: Clause) -> MergeBuilder:
+        matched = _extended(self._clauses.matched, clause, "whenMatched")
+        return self._with(replace(self._clauses, matched=matched))
 
-        Parameters
-        ----------
-        kind
-            The attribute with the clauses of this kind.
-        name
-            What errors call them.
-        """
-        if clause.condition is not None and not is_expression(clause.condition):
-            raise wrong_type(
-                f"The condition of a {name} clause is {clause.condition!r}: expected a Column, or text in Spark's "
-                "SQL"
-            )
-        clauses: tuple[Clause, ...] = getattr(self, kind)
-        if clauses and clauses[-1].condition is None:
-            raise invalid(f"Only the last {name} clause may have no condition: the one before it has none")
+    def _with_insert(self, clause: Clause) -> MergeBuilder:
+        inserts = _extended(self._clauses.inserts, clause, "whenNotMatched")
+        return self._with(replace(self._clauses, inserts=inserts))
+
+    def _with_by_source(self, clause: Clause) -> MergeBuilder:
+        by_source = _extended(self._clauses.by_source, clause, "whenNotMatchedBySource")
+        return self._with(replace(self._clauses, by_source=by_source))
+
+    def _with(self, clauses: Clauses) -> MergeBuilder:
         builder = copy(self)
-        setattr(builder, kind, (*clauses, clause))
+        builder._clauses = clauses
         return builder
 
     def _numbered(self) -> DataFrame:
@@ -430,9 +425,7 @@ class MergeBuilder:
         """The columns of the source that the table lacks and to which a clause gives values."""
         is_sensitive = is_case_sensitive(self._target.spark)
         data = stored_columns(self._source.schema, drop_system_columns=True)
-        clauses = [
-            clause for clause in (*self._matched, *self._inserts, *self._by_source) if clause.action != "delete"
-        ]
+        clauses = [clause for clause in self._clauses if clause.action != "delete"]
         if all(clause.values is not None for clause in clauses):
             keys = {key for clause in clauses for key in clause.values or ()}
             alias = self._target.alias
@@ -443,11 +436,11 @@ class MergeBuilder:
 
     def _completed(self, source: DataFrame, columns: pa.Schema) -> Clauses:
         """The clauses with the values of those that take all columns."""
-        return Clauses(
-            [self._complete(clause, columns, source) for clause in self._matched],
-            [self._complete(clause, columns, source) for clause in self._inserts],
-            [self._complete(clause, columns, source) for clause in self._by_source],
+        matched, inserts, by_source = (
+            tuple(self._complete(clause, columns, source) for clause in clauses)
+            for clauses in (self._clauses.matched, self._clauses.inserts, self._clauses.by_source)
         )
+        return Clauses(matched, inserts, by_source)
 
     def _complete(self, clause: Clause, columns: pa.Schema, source: DataFrame) -> Clause:
         if clause.action == "delete":
@@ -483,13 +476,24 @@ def _free_frames(error: BaseException, handled: BaseException | None) -> None:
         chain = chain.__cause__ or chain.__context__
 
 
+def _extended(clauses: tuple[Clause, ...], clause: Clause, name: str) -> tuple[Clause, ...]:
+    """The clauses of a kind, which errors call by the name, with one more."""
+    if clause.condition is not None and not is_expression(clause.condition):
+        raise wrong_type(
+            f"The condition of a {name} clause is {clause.condition!r}: expected a Column, or text in Spark's SQL"
+        )
+    if clauses and clauses[-1].condition is None:
+        raise invalid(f"Only the last {name} clause may have no condition: the one before it has none")
+    return (*clauses, clause)
+
+
 def _given(values: Mapping[str, Column | str] | None, name: str, condition: object) -> Mapping[str, Column | str]:
     if values is None and isinstance(condition, Mapping):
         raise wrong_type(f"The condition of a clause is a dict: expected {name}= before it, as the second argument")
+    if values is not None and not isinstance(values, Mapping):
+        raise wrong_type(f"The {name} of a clause is {values!r}: expected a dict of columns and values")
     if not values:
         raise invalid(f"The clause has no {name}: expected a dict of columns and values")
-    if not isinstance(values, Mapping):
-        raise wrong_type(f"The {name} of a clause is {values!r}: expected a dict of columns and values")
     for column, value in values.items():
         check_value(column, value)
     return dict(values)

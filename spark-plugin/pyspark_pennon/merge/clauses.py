@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,18 @@ class Clause:
     condition: Column | str | None = None
     values: Mapping[str, Column | str] | None = None
     """None: all columns that the source and the table have in common."""
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """Those of one merge, by the rows that they are about."""
+
+    matched: tuple[Clause, ...] = ()
+    inserts: tuple[Clause, ...] = ()
+    by_source: tuple[Clause, ...] = ()
+
+    def __iter__(self) -> Iterator[Clause]:
+        return iter((*self.matched, *self.inserts, *self.by_source))
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ def assigned_names(schema: pa.Schema, clauses: Sequence[Clause]) -> list[str]:
     return [name for name in schema.names if name in assigned]
 
 
-def typed_clauses(clauses: Sequence[Clause], frame: DataFrame, schema: pa.Schema) -> list[Clause]:
+def typed_clauses(clauses: Sequence[Clause], frame: DataFrame, schema: pa.Schema) -> tuple[Clause, ...]:
     """The same with values, computed from a frame, in the Spark types of the table's columns.
 
     Raises
@@ -135,7 +147,7 @@ def typed_clauses(clauses: Sequence[Clause], frame: DataFrame, schema: pa.Schema
         values = {name: as_column(value) for name, value in clause.values.items()}
         return replace(clause, values=assigned(frame, schema, values))
 
-    return [typed(clause) for clause in clauses]
+    return tuple(typed(clause) for clause in clauses)
 
 
 def check_types(schema: pa.Schema, updates: Sequence[Clause]) -> None:

@@ -41,34 +41,46 @@ def is_deterministic(frame: DataFrame) -> bool:
     return seen(frame, lambda plan: bool(plan.deterministic()), True, "the source counts as deterministic")
 
 
-def refuse_self_comparison(joined: DataFrame) -> None:
-    """Refuse a condition that says that a column is equal to itself: every row would match.
+def refuse_self_comparison(joined: DataFrame, target: DataFrame) -> None:
+    """Refuse a condition that names no column of the table, or compares a column of the source with itself.
 
-    That is how Spark takes Columns of two frames where one is made from the other, since both have one attribute.
+    That is how Spark takes Columns of two frames where one is made from the other, since both have one attribute: a
+    row of the source would match every row of the table. In Spark Connect, whose plans are not at hand, nothing is
+    refused.
 
     Parameters
     ----------
     joined
-        The join by the condition. In Spark Connect nothing is refused: there Columns know their frames.
+        The join by the condition.
+    target
+        The frame of the table in it.
 
     Raises
     ------
     pennon.InvalidInputError
-        It has such an equality.
+        The condition is like that.
     """
 
     def look(plan: Any) -> str | None:
+        condition = plan.condition()
+        if not condition.isDefined():
+            return None
+        used = references(condition.get())
+        own = {attribute_id(attribute) for attribute in attributes(target) or []}
+        if used and not used & own:
+            return "names no column of the table, so that every row of it may match"
         for _, left, right in equalities(plan):
-            if references(left) and left.semanticEquals(right):
-                return str(left.sql())
+            compared = references(left)
+            if compared and not compared & own and left.semanticEquals(right):
+                return f"compares {left.sql()} of the source with itself, which is true unless it is null"
         return None
 
-    name = seen(joined, look, None, "a condition that compares a column with itself is not refused")
-    if name is not None:
+    found = seen(joined, look, None, "a condition that compares a column with itself is not refused")
+    if found is not None:
         raise invalid(
-            f"The condition of the merge compares {name} with itself, so that every row matches: Columns of a "
-            "frame and of one that is made from it are the same to Spark. Name the columns of the two sides by "
-            "aliases, as in table.alias('t').merge(source.alias('s'), 't.id = s.id')"
+            f"The condition of the merge {found}: Columns of a frame and of one that is made from it are the same "
+            "to Spark. Name the columns of the two sides by aliases, as in "
+            "table.alias('t').merge(source.alias('s'), 't.id = s.id'); what is not null is found by IS NOT NULL"
         )
 
 

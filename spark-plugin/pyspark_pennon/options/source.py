@@ -179,6 +179,10 @@ class WriteOptions:
     table_parameters: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments for making a table, only those that were given."""
 
+    def __post_init__(self) -> None:
+        if self.commit_message is not None and not isinstance(self.commit_message, str):
+            raise wrong_type(f"commit_message must be text, found {type(self.commit_message).__name__}")
+
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Parse Spark's options of a write; `ValueError` names the option at fault."""

@@ -33,7 +33,8 @@ def append_batches(
     """A function for `foreachBatch` that appends the rows of each batch once, also where Spark runs it again.
 
     `writeStream.format("pennon")` does the same for a query with one table. This is for functions that write to
-    several, or that write only a part of a batch.
+    several, or that write only a part of a batch. Calls for one table are known by their order in the batch, so an
+    error of one must end the batch, unless the same call is tried again.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def current_batch(spark: SparkSession, number: int, location: str) -> Iterator[S
     if context is None:
         raise unsupported(
             "A session of Spark Connect does not say which streaming query runs: run the query in a session with a "
-            "context of its own, or write or merge in foreachBatch, which may then do a batch twice"
+            "context of its own; write() and merge() in foreachBatch may do a batch two times"
         )
     query = context.getLocalProperty(QUERY_PROPERTY)
     if query is None:

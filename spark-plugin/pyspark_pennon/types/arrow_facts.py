@@ -37,21 +37,37 @@ def metadata_of(column: pa.Field, implied: pa.DataType) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if pa.types.is_fixed_size_list(column.type):
         facts[FIXED_SIZE_LIST] = column.type.list_size
-    if column.metadata or not column.type.equals(implied):
-        encoded = pa.schema([column]).serialize().to_pybytes()
+    # The comment is the one of Spark's field, which may be changed and removed.
+    plain = _commented(column, None)
+    if plain.metadata or not column.type.equals(implied):
+        encoded = pa.schema([plain]).serialize().to_pybytes()
         facts[ARROW] = base64.b64encode(encoded).decode()
-    comment = (column.metadata or {}).get(COMMENT.encode())
+    comment = _comment_of(column)
     if comment is not None:
-        facts[COMMENT] = comment.decode(errors="replace")
+        facts[COMMENT] = comment.decode()
     return facts
 
 
 def with_comment(column: pa.Field, field: StructField) -> pa.Field:
     """The Arrow field with the comment of the Spark field, if that has one."""
     comment = (field.metadata or {}).get(COMMENT)
-    if not isinstance(comment, str) or not comment:
-        return column
-    return column.with_metadata({**(column.metadata or {}), COMMENT: comment})
+    return _commented(column, comment.encode()) if isinstance(comment, str) and comment else column
+
+
+def with_comments_of(columns: pa.Schema, others: pa.Schema) -> pa.Schema:
+    """The columns with the comments, or without one, that those of the same names have in another schema."""
+    known = {column.name: _comment_of(column) for column in others}
+    return pa.schema([_commented(column, known.get(column.name)) for column in columns], columns.metadata)
+
+
+def _comment_of(column: pa.Field) -> bytes | None:
+    return (column.metadata or {}).get(COMMENT.encode())
+
+
+def _commented(column: pa.Field, comment: bytes | None) -> pa.Field:
+    others = {key: value for key, value in (column.metadata or {}).items() if key != COMMENT.encode()}
+    metadata = others if comment is None else {**others, COMMENT.encode(): comment}
+    return column.with_metadata(metadata) if metadata else column.remove_metadata()
 
 
 def restored(field: StructField, implied: Callable[[], pa.DataType]) -> pa.Field:

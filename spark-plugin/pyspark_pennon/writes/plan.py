@@ -26,6 +26,7 @@ from pyspark_pennon.tasks.plans import ShippedPlan
 from pyspark_pennon.tasks.results import rows_and_files
 from pyspark_pennon.tasks.retries import committed
 from pyspark_pennon.transactions import COMMIT_MESSAGE
+from pyspark_pennon.types.arrow_facts import with_comments_of
 from pyspark_pennon.types.batches import filled_rows
 from pyspark_pennon.types.storable import append_schema, frame_schema
 from pyspark_pennon.writes.new_columns import NewColumns, NewFragments
@@ -221,7 +222,10 @@ class WritePlan:
         if table is not None and status is not None and status.committed:
             mark_not_orphans(results)
             return jobs.JobReport(sum(result.rows for result in results), table.checkout_version(status.version))
-        if table is None or table.lance_schema != LanceSchema.from_pyarrow(self.schema):
+        # Comments of columns are those of the table, as in every append.
+        if table is None or table.lance_schema != LanceSchema.from_pyarrow(
+            with_comments_of(self.schema, table.schema)
+        ):
             raise exists(
                 f"Another writer has made the table {self.uri} meanwhile, with another schema: write again, to "
                 "append to it",
