@@ -124,13 +124,13 @@ quick: lint $(VENV)/.develop
 .PHONY: test
 test:
 	# The tests in Rust leave processors idle at times, in which the environment of the others is made.
-	$(MAKE) environment & trap 'kill $$! 2>/dev/null || true' EXIT; $(MAKE) test-rust; wait $$!
+	$(MAKE) test-environment & trap 'kill $$! 2>/dev/null || true' EXIT; $(MAKE) test-rust; wait $$!
 	$(MAKE) test-python
 	@echo "make test: all tests passed"
 
 # Everything that the tests in Python install, and what pytest compiles, which each of its processes would do otherwise.
-.PHONY: environment
-environment: $(VENV)/.test $(VENV)/.java $(VENV)/.wheel $(VENV)/.plugin .build/lanes/connect/.installed
+.PHONY: test-environment
+test-environment: $(VENV)/.test $(VENV)/.java $(VENV)/.wheel $(VENV)/.plugin .build/lanes/connect/.installed
 	$(PYTEST) --collect-only tests/python tests/parity tests/spark >/dev/null
 
 .PHONY: test-rust
