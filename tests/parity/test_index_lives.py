@@ -479,3 +479,29 @@ def test_an_index_that_carries_another_column(uri: str) -> None:
     assert table.count_rows("n = 17") == 2
     (segment,) = pennon.dataset(uri).describe_indices()[0].segments
     assert (segment.uuid, segment.covering_fields, set(segment.fragment_ids)) == (part.uuid, [1], {0})
+
+
+def test_an_entry_gets_all_files_below_its_directory(uri: str) -> None:
+    """Those of directories below it, and no directories."""
+    rows = pa.table({"id": range(ROWS), "n": range(ROWS)})
+    table = pennon.write_dataset(rows, uri, max_rows_per_file=OF_FRAGMENT)
+    part = table.create_index_uncommitted("n", "BTREE", fragment_ids=[0])
+    below = Path(uri, "_indices", part.uuid, "more")
+    below.mkdir()
+    (below / "x.bin").write_bytes(b"abc")
+    entry = Index(part.uuid, "n_idx", [1], 1, {0}, part.index_version)
+    operation = pennon.LanceOperation.CreateIndex([entry], [])
+    table = pennon.LanceDataset.commit(uri, operation, read_version=1)
+    (made,) = table.get_transactions(1)[0].operation.new_indices
+    expected = {**{file.path: file.size_bytes for file in part.files}, "more/x.bin": 3}
+    assert {file.path: file.size_bytes for file in made.files} == expected
+
+
+def test_an_entry_under_a_base_path_that_is_not_registered(uri: str) -> None:
+    rows = pa.table({"id": range(ROWS), "n": range(ROWS)})
+    table = pennon.write_dataset(rows, uri)
+    part = table.create_index_uncommitted("n", "BTREE", fragment_ids=[0])
+    operation = pennon.LanceOperation.CreateIndex([dataclasses.replace(part, files=None, base_id=77)], [])
+    with pytest.raises(pennon.InvalidInputError, match="base path 77, which is not registered"):
+        pennon.LanceDataset.commit(uri, operation, read_version=table.version)
+    assert pennon.dataset(uri).list_indices() == []

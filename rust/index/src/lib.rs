@@ -54,7 +54,7 @@ pub use values::{distinct_values, is_ordered};
 pub use vector::{
     BuildOptions, ClusterOptions, DistanceRange, GraphOptions, IndexQuery, Inherited, Metric, Neighbor,
     Neighbors, RowMask, SpillFile, VectorIndex, VectorIndexBuilder, VectorIndexKind, VectorModel,
-    VectorPartition, VectorQuery, VectorStorage, metric_of_old_form, train_bounds, train_centroids,
+    VectorPartition, VectorQuery, VectorStorage, metric_of_files, train_bounds, train_centroids,
     train_codebook,
 };
 pub use zones::{

@@ -1,6 +1,6 @@
-"""Writes `lance-0.7.5*`, whole tables of that release: `pip install pylance==0.7.5`, then `python generate.py`.
+"""Writes `lance-*`, tables of old releases: `pip install pylance==0.7.5` or `4.0.0`, then `python generate.py`.
 
-With the argument `merged` only the table of that name is written.
+The tables of the installed release are written; with the argument `merged` only the one whose name ends like this.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-assert lance.__version__ == "0.7.5"
 FOLDER = Path(__file__).parent
 
 
@@ -36,6 +35,20 @@ def merged() -> None:
     lance.dataset(str(target)).merge(pa.table(more), "k")
 
 
-if sys.argv[1:] != ["merged"]:
-    rows()
-merged()
+def graphs() -> None:
+    """Element j of vector i is (37 i + 11 j + i j) modulo 101; rows without neighbors follow each graph."""
+    target = FOLDER / "lance-4.0.0-graphs"
+    shutil.rmtree(target, ignore_errors=True)
+    values = [float((37 * i + 11 * j + i * j) % 101) for i in range(90) for j in range(4)]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values, pa.float32()), 4)
+    table = lance.write_dataset(pa.table({"id": range(90), "v": vectors}), str(target))
+    table.create_index("v", "IVF_HNSW_SQ", metric="l2", num_partitions=2)
+
+
+if lance.__version__ == "4.0.0":
+    graphs()
+else:
+    assert lance.__version__ == "0.7.5"
+    if sys.argv[1:] != ["merged"]:
+        rows()
+    merged()

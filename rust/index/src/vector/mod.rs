@@ -18,7 +18,7 @@
 //! | indices that were opened, and searches | `index/` |
 //! | centroids, codebooks and bounds from a sample | `train/` |
 //! | files that are written | `write/` |
-//! | the metric of indices of the old form | `old_form.rs` |
+//! | the metric alone, of indices of the old form, too | `old_form.rs` |
 
 mod graph;
 mod index;
@@ -50,7 +50,7 @@ pub use kind::VectorIndexKind;
 pub use metric::Metric;
 pub use model::{VectorModel, VectorStorage};
 pub use neighbors::{DistanceRange, Neighbor, Neighbors};
-pub use old_form::metric_of_old_form;
+pub use old_form::metric_of_files;
 pub use query::VectorQuery;
 pub use train::{ClusterOptions, train_bounds, train_centroids, train_codebook};
 pub use write::{BuildOptions, Inherited, SpillFile, VectorIndexBuilder};

@@ -1,4 +1,4 @@
-//! Indices of the old form, of which only the metric is read.
+//! The metric of an index, read alone. Of indices of the old form nothing else is read:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -6,21 +6,39 @@
 //! | u32, so many bytes | `lance.index.pb.Index` |
 //! | 16 | the footer of a file of version 0.1, with the position of the length |
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pennon_core::file::LegacyFooter;
 use pennon_core::lengths::to_u64;
 use pennon_core::wire::vector_index::old_form_metric;
-use pennon_core::{Error, Result};
+use pennon_core::{Error, ErrorKind, Result};
+use pennon_datafile::{ByteSource, FileReader};
 
-use super::Metric;
 use super::index::INDEX_FILE;
+use super::{Metric, metadata};
 use crate::files::IndexFiles;
 
-/// The metric of an index of the old form: one file, whose partitions are not read.
+/// The metric of an index. Neither the other file nor the partitions are read.
 ///
 /// Errors: `Unsupported` for files of another form; `Corrupt`; those of reading.
-pub fn metric_of_old_form(files: &dyn IndexFiles) -> Result<Metric> {
+pub fn metric_of_files(files: &dyn IndexFiles) -> Result<Metric> {
     let file = files.open(INDEX_FILE)?;
+    let read = FileReader::open(Arc::clone(&file));
+    let found = read.and_then(|reader| {
+        let found = metadata::kind(&reader.metadata().schema.metadata);
+        found.map(|(_, metric)| metric).map_err(|e| e.in_file(file.name()))
+    });
+    let is_other_form = |error: &Error| matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported);
+    match found {
+        Err(error) if is_other_form(&error) => metric_of_old_form(file.as_ref())
+            .map_err(|old_form_error| if is_other_form(&old_form_error) { error } else { old_form_error }),
+        found => found,
+    }
+}
+
+/// The metric of an index of the old form: one file, whose partitions are not read.
+fn metric_of_old_form(file: &dyn ByteSource) -> Result<Metric> {
     let other = || Error::unsupported(format!("{} is no index of the old form", file.name()));
     let corrupt = |what: &str| Error::corrupt(format!("{}: {what}", file.name()));
     let read = |start: u64, end: u64| -> Result<Bytes> {
@@ -40,10 +58,12 @@ pub fn metric_of_old_form(files: &dyn IndexFiles) -> Result<Metric> {
 
 #[cfg(test)]
 mod tests {
-    use pennon_core::ErrorKind;
+    use arrow_schema::DataType;
 
     use super::*;
-    use crate::vector::testing::Files;
+    use crate::vector::VectorIndexKind;
+    use crate::vector::index::AUXILIARY_FILE;
+    use crate::vector::testing::{Files, built, model, random_vectors};
 
     /// A file with a message whose length and position are as given.
     fn file(message: &[u8], length: u32, position: u64, minor: u8) -> Files {
@@ -56,18 +76,40 @@ mod tests {
         Files([(INDEX_FILE, bytes)].into())
     }
 
+    fn of_old_form(files: &Files) -> Result<Metric> {
+        metric_of_old_form(files.open(INDEX_FILE)?.as_ref())
+    }
+
+    #[test]
+    fn one_file_is_read() {
+        let vectors = random_vectors(&DataType::Float32, 4, 50, 1);
+        let of_kind = |kind| built(model(kind, Metric::Cosine, &vectors, 2, (8, 2)), &vectors);
+        for kind in [VectorIndexKind::IvfFlat, VectorIndexKind::IvfHnswSq] {
+            let mut files = of_kind(kind);
+            files.0.remove(AUXILIARY_FILE).unwrap();
+            assert_eq!(files.open().unwrap_err().kind(), ErrorKind::NotFound);
+            assert_eq!(metric_of_files(&files).unwrap(), Metric::Cosine);
+        }
+        let mut damaged = of_kind(VectorIndexKind::IvfFlat);
+        damaged.0.get_mut(INDEX_FILE).unwrap().truncate(100);
+        assert_eq!(metric_of_files(&damaged).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(metric_of_files(&Files::default()).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
     #[test]
     fn the_metric() {
         for (metric, number) in [(Metric::Cosine, 1), (Metric::Dot, 2)] {
-            let found = metric_of_old_form(&file(&[10, 1, b'v', 0x2a, 2, 32, number], 7, 5, 1));
+            let found = of_old_form(&file(&[10, 1, b'v', 0x2a, 2, 32, number], 7, 5, 1));
+            assert_eq!(found.unwrap(), metric);
+            let found = metric_of_files(&file(&[10, 1, b'v', 0x2a, 2, 32, number], 7, 5, 1));
             assert_eq!(found.unwrap(), metric);
         }
-        assert_eq!(metric_of_old_form(&file(&[0x2a, 2, 8, 1], 4, 5, 1)).unwrap(), Metric::L2);
+        assert_eq!(of_old_form(&file(&[0x2a, 2, 8, 1], 4, 5, 1)).unwrap(), Metric::L2);
     }
 
     #[test]
     fn other_files_are_refused() {
-        let kind = |files: &Files| metric_of_old_form(files).unwrap_err().kind();
+        let kind = |files: &Files| of_old_form(files).unwrap_err().kind();
         let message = [0x2a, 2, 32, 1];
         assert_eq!(kind(&Files::default()), ErrorKind::NotFound);
         assert_eq!(kind(&Files([(INDEX_FILE, b"LANC".to_vec())].into())), ErrorKind::Unsupported);
@@ -80,7 +122,7 @@ mod tests {
         }
         for end in 0..file(&message, 4, 5, 1).0[INDEX_FILE].len() {
             let cut = file(&message, 4, 5, 1).0[INDEX_FILE][..end].to_vec();
-            assert!(metric_of_old_form(&Files([(INDEX_FILE, cut)].into())).is_err(), "{end} bytes");
+            assert!(of_old_form(&Files([(INDEX_FILE, cut)].into())).is_err(), "{end} bytes");
         }
     }
 }

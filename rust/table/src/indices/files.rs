@@ -13,10 +13,10 @@ use crate::session::{EntryKind, Session};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 
-/// Lists the files of new entries that do not have them, as the reference does: those that are in the directory. By these an
-/// entry without details is known for a B-tree.
+/// Lists the files of new entries that do not have them: all below the directory, as the reference lists them for the entry
+/// of the manifest. By these an entry without details is known for a B-tree.
 ///
-/// Errors: those of reading; `Corrupt` for an entry under a base path that the version does not have.
+/// Errors: those of reading; `InvalidInput` for an entry under a base path that the version does not have.
 pub(crate) async fn list_files(snapshot: &Snapshot, operation: &mut Operation) -> Result<()> {
     let Operation::CreateIndex(create) = operation else { return Ok(()) };
     for entry in create.new_indices.iter_mut().filter(|entry| !entry.is_system()) {
@@ -24,12 +24,20 @@ pub(crate) async fn list_files(snapshot: &Snapshot, operation: &mut Operation) -
         if !parts.files.is_empty() {
             continue;
         }
-        let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
-        for name in store.list(&directory).await? {
-            if let Some(info) = store.info(&format!("{directory}/{name}")).await? {
-                parts.files.push((name, info.size));
-            }
+        if let Some(id) = parts.base_id
+            && !snapshot.manifest.base_paths.iter().any(|base| base.id == id)
+        {
+            let (name, table) = (&parts.name, snapshot.store.root());
+            return Err(Error::invalid_input(format!(
+                "the index {name} lies under base path {id}, which is not registered in {table}"
+            )));
         }
+        let (store, directory) = snapshot.locate("_indices", &parts.uuid.to_string(), parts.base_id)?;
+        let listed = store.list_below(&directory).await?;
+        parts.files.extend(listed.into_iter().filter_map(|file| {
+            let name = file.path.strip_prefix(&directory)?.strip_prefix('/')?;
+            Some((name.to_owned(), file.size))
+        }));
         parts.files.sort_unstable();
         *entry = parts.entry()?;
     }

@@ -24,4 +24,4 @@ pub(crate) use json::key_of;
 pub(crate) use moves::{Coverage, followed};
 pub(crate) use segments::{Segment, all_segments, kind_of, known_segments, segments};
 pub(crate) use unreadable::{SearchError, check_versions, is_about_the_index, pass_over, pass_over_all};
-pub(crate) use vectors::{CountedRows, kind_in_files, metric_in_files};
+pub(crate) use vectors::{CountedRows, metric_in_files, open_undescribed};

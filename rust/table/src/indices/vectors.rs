@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::{Error, Result, RowAddress};
-use pennon_index::{IndexKind, Metric, VectorIndex, VectorIndexKind, VectorPartition, metric_of_old_form};
+use pennon_index::{IndexKind, Metric, VectorIndex, VectorPartition, metric_of_files};
 
+use super::Segment;
 use super::files::SegmentFiles;
-use super::{Segment, is_about_the_index};
 use crate::session::EntryKind;
 use crate::versions::snapshot::Snapshot;
 
@@ -56,21 +56,24 @@ impl CountedRows {
     }
 }
 
-/// Kind and metric of an index over vectors by its files, for an entry that does not say: those of the reference up to
-/// release 4.0 do not. Blocks on the store.
-pub(crate) fn kind_in_files(snapshot: &Snapshot, parts: &IndexParts) -> Result<(VectorIndexKind, Metric)> {
-    let index = opened(snapshot, &SegmentFiles::new(snapshot, parts)?)?;
-    Ok((index.kind(), index.metric()))
+/// The index of an entry over vectors that does not say its kind and metric: those of the reference before release 7 do not.
+/// Blocks on the store.
+pub(crate) fn open_undescribed(snapshot: &Snapshot, parts: &IndexParts) -> Result<Arc<VectorIndex>> {
+    opened(snapshot, &SegmentFiles::new(snapshot, parts)?)
 }
 
-/// As [`kind_in_files`], the metric alone: files of the old form, which are not searched, have it too.
+/// The metric of an entry that does not say it. No more than that is read: it is known of files that are not searched, too,
+/// such as those of the old form. Blocks on the store.
 pub(crate) fn metric_in_files(snapshot: &Snapshot, parts: &IndexParts) -> Result<Metric> {
-    match kind_in_files(snapshot, parts) {
-        Ok((_, metric)) => Ok(metric),
-        Err(error) if is_about_the_index(&error) => metric_of_old_form(&SegmentFiles::new(snapshot, parts)?)
-            .map_err(|of_old_form| if is_about_the_index(&of_old_form) { error } else { of_old_form }),
-        Err(error) => Err(error),
+    let files = SegmentFiles::new(snapshot, parts)?;
+    let (session, name) = (snapshot.session(), files.name());
+    let known: Option<Arc<Metric>> = session.get(EntryKind::IndexMetric, name);
+    if let Some(metric) = known {
+        return Ok(*metric);
     }
+    let metric = metric_of_files(&files)?;
+    session.put(EntryKind::IndexMetric, name, &Arc::new(metric), size_of::<Metric>() + name.len() + 64);
+    Ok(metric)
 }
 
 /// The index of these files, opened now or before. Blocks on the store.

@@ -71,6 +71,8 @@ pub(crate) enum EntryKind {
     VectorPartition(u32),
     /// The rows of one that count in a version.
     CountedRows(u32),
+    /// The metric of an index over vectors whose entry does not say it.
+    IndexMetric,
     /// Where compactions moved rows that indices name by address.
     AddressMoves,
 }

@@ -1,8 +1,9 @@
 //! Graphs of an index, from its file.
 //!
 //! The metadata has a text for each partition: `{"entry_point":44,"params":{..},"level_offsets":[0,299,312]}`. Level 0
-//! is the rows 0 to 299 of the partition, level 1 the rows up to 312. A graph that has other nodes than the partition
-//! has rows is not used: compactions of the reference can leave such ones.
+//! is the rows 0 to 299 of the partition, level 1 the rows up to 312. The reference up to release 7 writes rows without
+//! neighbors after these, which are not read. A graph that has other nodes than the partition has rows is not used:
+//! compactions of the reference can leave such ones.
 
 use std::ops::Range;
 
@@ -117,7 +118,7 @@ fn layouts(metadata: &Metadata, ivf: &IvfMessage, all: u64) -> Result<Layouts> {
             offsets.len() >= 2
                 && offsets.first() == Some(&0)
                 && offsets.is_sorted()
-                && offsets.last() == Some(&u64::from(*len))
+                && offsets.last() <= Some(&u64::from(*len))
         });
         let (Some(entry), Some(offsets)) = (entry, offsets) else { return Err(not_a_graph()) };
         let param = |key: &str| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pennon_core::manifest::IndexMetadata;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::VectorIndexDetails;
-use pennon_core::{Error, ErrorKind, Result};
+use pennon_core::{Error, Result};
 use pennon_datafile::statistics::Bound;
 use pennon_index::{IndexKind, ScalarIndex, VectorIndexKind, VectorModel};
 use roaring::RoaringBitmap;
@@ -14,7 +14,7 @@ use roaring::RoaringBitmap;
 use super::vectors::VectorStatistics;
 use super::{live_rows, vectors};
 use crate::dataset::Dataset;
-use crate::indices::{Coverage, Segment, kind_of, segments};
+use crate::indices::{Coverage, Segment, is_about_the_index, kind_of, pass_over, segments};
 use crate::runtime::blocking;
 use crate::versions::snapshot::Snapshot;
 
@@ -167,7 +167,10 @@ impl Dataset {
         blocking(move || {
             let of_name = segments(&snapshot, &entries)?.into_iter().filter(|segment| segment.name == name);
             let read = |segment: Segment| match read(&snapshot, &segment) {
-                Err(error) if error.kind() == ErrorKind::Unsupported => None,
+                Err(error) if is_about_the_index(&error) => {
+                    pass_over(&snapshot, &segment.name, segment.uuid, &error);
+                    None
+                }
                 found => Some(found),
             };
             of_name.filter_map(read).collect()
@@ -187,7 +190,7 @@ fn prewarm(snapshot: &Snapshot, segment: &Segment) -> Result<()> {
     }
 }
 
-/// Blocks on the store.
+/// An index for each name of the entries, in the order of the names. Blocks on the store.
 fn describe_all(snapshot: &Snapshot, entries: &[IndexMetadata]) -> Result<Vec<IndexDescription>> {
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
     for entry in entries {
@@ -210,10 +213,7 @@ fn describe(
         let parts = IndexParts::of(entry)?;
         kind = kind_of(&parts).0;
         if kind == IndexKind::Vector {
-            vectors = match vectors::description(&parts)? {
-                None => vectors::description_in_files(snapshot, &parts)?,
-                said => said,
-            };
+            vectors = vectors::description(&parts)?.or(vectors);
         }
         let path = |id| snapshot.manifest.schema.path_of(id).unwrap_or_default();
         fields = parts.fields.iter().map(|id| path(*id)).collect();
@@ -221,6 +221,14 @@ fn describe(
         let size_bytes = parts.files.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
         let rows = live_rows(snapshot, &covered);
         segments.push(SegmentDescription { parts, covered, rows, size_bytes });
+    }
+    if kind == IndexKind::Vector && vectors.is_none() {
+        for segment in &segments {
+            vectors = vectors::description_in_files(snapshot, &segment.parts)?;
+            if vectors.is_some() {
+                break;
+            }
+        }
     }
     let covered = segments.iter().fold(RoaringBitmap::new(), |all, segment| all | &segment.covered);
     let indexed_rows = live_rows(snapshot, &covered);

@@ -172,7 +172,7 @@ async fn change_of(
         let kind = kind_of(&parts).0;
         let can_make = match kind {
             IndexKind::Vector => vectors::can_remake(snapshot, parts).await?,
-            kind => super::create::can_make(kind) && can_hold(snapshot, entry, kind),
+            kind => super::create::can_make(kind) && supports(snapshot, entry, kind),
         };
         if !can_make {
             return Ok(None);
@@ -226,12 +226,12 @@ async fn change_of(
 
 /// Whether an index of a kind like that of an entry can be made: the reference also orders values of 256 bits and documents,
 /// has zones of values of any type, and knows indices that carry values of further fields.
-fn can_hold(snapshot: &Snapshot, entry: &IndexMetadata, kind: IndexKind) -> bool {
+fn supports(snapshot: &Snapshot, entry: &IndexMetadata, kind: IndexKind) -> bool {
     let [field] = entry.fields.as_slice() else { return false };
-    let is_held = |field| {
+    let is_supported = |field| {
         super::create::fits(kind, field) || (kind.has_zones() && !crate::json::has_json(&field.to_arrow()))
     };
-    snapshot.manifest.schema.field_by_id(*field).is_none_or(is_held)
+    snapshot.manifest.schema.field_by_id(*field).is_none_or(is_supported)
 }
 
 /// Whether one of some fragments was there in a version that an entry was made for, which may name its rows: values that

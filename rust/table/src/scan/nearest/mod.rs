@@ -437,12 +437,13 @@ async fn vector_entries(snapshot: &Snapshot, column: &str) -> Result<Vec<IndexPa
     Ok(found)
 }
 
-/// The metric of the first index over a column of vectors.
+/// The metric of the first index over a column of vectors whose entry or files say it; `None` if there is no index.
 ///
-/// Errors: `Unsupported` if neither the entry of the index nor its files say.
+/// Errors: `Unsupported` if there are indices, and none says it.
 async fn metric_of_index(snapshot: &Arc<Snapshot>, column: &str) -> Result<Option<Metric>> {
     let field = snapshot.manifest.schema.field_by_path(column).map(|field| field.id);
     let known = known_segments(snapshot);
+    let mut unreadable = None;
     for entry in snapshot.indices().await?.iter() {
         if entry.fields.len() != 1 || entry.fields.first().copied() != field {
             continue;
@@ -467,16 +468,23 @@ async fn metric_of_index(snapshot: &Arc<Snapshot>, column: &str) -> Result<Optio
             return Ok(Some(metric));
         }
         let (read, name) = (Arc::clone(snapshot), parts.name.clone());
-        return match blocking(move || metric_in_files(&read, &parts)).await {
-            Ok(metric) => Ok(Some(metric)),
-            Err(error) if is_about_the_index(&error) => Err(Error::unsupported(format!(
-                "the index {name} does not say by which metric it was built, and its files cannot be read: give one \
-                 ({error})"
-            ))),
-            Err(error) => Err(error),
-        };
+        match blocking(move || metric_in_files(&read, &parts)).await {
+            Ok(metric) => return Ok(Some(metric)),
+            // It may be no index over vectors at all.
+            Err(error) if is_about_the_index(&error) && kind == IndexKind::Unknown => {
+                pass_over(snapshot, &name, entry.uuid, &error);
+            }
+            Err(error) if is_about_the_index(&error) => {
+                unreadable.get_or_insert((name, error));
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(None)
+    unreadable.map_or(Ok(None), |(name, error)| {
+        Err(Error::unsupported(format!(
+            "the index {name} does not say by which metric it was built, and its files cannot be read: give one ({error})"
+        )))
+    })
 }
 
 /// The metric that the details of an index name.

@@ -9,10 +9,10 @@ use arrow_schema::DataType;
 use pennon_core::wire::index_parts::IndexParts;
 use pennon_core::wire::vector_index::{StorageDetails, VectorIndexDetails};
 use pennon_core::{Error, Result};
-use pennon_index::{Metric, VectorIndexKind, VectorModel};
+use pennon_index::{Metric, VectorIndex, VectorIndexKind, VectorModel};
 use uuid::Uuid;
 
-use crate::indices::{Segment, is_about_the_index, kind_in_files};
+use crate::indices::{Segment, is_about_the_index, open_undescribed};
 use crate::versions::snapshot::Snapshot;
 
 /// Partitions that are read at once.
@@ -79,10 +79,16 @@ pub(in crate::ops::index) fn description_in_files(
     snapshot: &Snapshot,
     parts: &IndexParts,
 ) -> Result<Option<(VectorIndexKind, VectorIndexDetails)>> {
-    match kind_in_files(snapshot, parts) {
-        Ok((kind, metric)) => {
-            Ok(Some((kind, VectorIndexDetails { metric: metric.number(), ..Default::default() })))
-        }
+    let index = undescribed(snapshot, parts)?;
+    Ok(index.map(|index| {
+        (index.kind(), VectorIndexDetails { metric: index.metric().number(), ..Default::default() })
+    }))
+}
+
+/// The index of an entry that does not say what it is; `None` if it cannot be read. Blocks on the store.
+pub(super) fn undescribed(snapshot: &Snapshot, parts: &IndexParts) -> Result<Option<Arc<VectorIndex>>> {
+    match open_undescribed(snapshot, parts) {
+        Ok(index) => Ok(Some(index)),
         Err(error) if is_about_the_index(&error) => Ok(None),
         Err(error) => Err(error),
     }

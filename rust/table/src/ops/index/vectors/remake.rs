@@ -14,7 +14,7 @@ use pennon_index::{Metric, VectorIndex, VectorIndexKind};
 use roaring::RoaringBitmap;
 
 use super::create::{NewEntry, source_of};
-use super::describe::{description_in_files, details_of, kind_of};
+use super::describe::{description_in_files, details_of, kind_of, undescribed};
 use super::request::VectorParameters;
 use super::train::train;
 use crate::dataset::Dataset;
@@ -30,7 +30,7 @@ pub(in crate::ops::index) async fn can_remake(snapshot: &Arc<Snapshot>, parts: I
             let read = Arc::clone(snapshot);
             blocking(move || description_in_files(&read, &parts)).await?.map(|(kind, _)| kind)
         }
-        said => said,
+        described => described,
     };
     Ok(kind.is_some_and(|kind| kind != VectorIndexKind::IvfRq))
 }
@@ -62,6 +62,15 @@ pub(in crate::ops::index) async fn remake(
         Some(segment) => index_of(segment.uuid),
         None => known.last().map(|(_, index)| index),
     };
+    // An index that covers nothing any more has no segments, and its files still say what the entry does not.
+    let in_files = match (base, kind_of(&details)) {
+        (None, None) => {
+            let (read, parts) = (Arc::clone(&snapshot), IndexParts::of(last)?);
+            blocking(move || undescribed(&read, &parts)).await?
+        }
+        _ => None,
+    };
+    let base = base.or(in_files.as_ref());
     let parameters = parameters_of(&details, base.map(AsRef::as_ref));
     let uuid = runtime::uuid();
     let entry = NewEntry { name, field, uuid, parameters: &parameters };
