@@ -1,6 +1,6 @@
 """The functions over JSON documents in queries of DataFusion, whose values the core computes.
 
-Documents of a query are texts, as the table gives them: so is what `json_get` finds.
+Documents of a query are texts, as the table gives them: `json_get` returns text, too.
 """
 
 from __future__ import annotations
