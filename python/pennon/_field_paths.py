@@ -17,23 +17,6 @@ def field_paths(fields: Iterable[LanceField], parent: str = "") -> Iterator[tupl
         yield from field_paths(field.children(), f"{path}.")
 
 
-def path_names(path: str) -> list[str]:
-    """The names in a path."""
-    names, name, is_quoted, at = list[str](), "", False, 0
-    while at < len(path):
-        char, at = path[at], at + 1
-        if char == "`" and is_quoted and path[at : at + 1] == "`":
-            name, at = name + char, at + 1
-        elif char == "`":
-            is_quoted = not is_quoted
-        elif char == "." and not is_quoted:
-            names.append(name)
-            name = ""
-        else:
-            name += char
-    return [*names, name]
-
-
 def quoted(name: str) -> str:
     """A name as it is in a path."""
     return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name

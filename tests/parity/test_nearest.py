@@ -405,6 +405,14 @@ def test_members(uri: str, name: str, path: str) -> None:
         assert found["_distance"][0].as_py() == 0
 
 
+@pytest.mark.parametrize("path", ["p.`vec", "p.v`ec", "p.`v`ec", "`p`x.vec", "p.vec`"])
+def test_paths_whose_back_ticks_do_not_pair_up(uri: str, path: str) -> None:
+    data = vectors(5)
+    table = pennon.write_dataset(pa.table({"p": pa.StructArray.from_arrays([column(data)], ["vec"])}), uri)
+    with pytest.raises(pennon.InvalidInputError, match=r"Embedding column .* is not in the dataset"):
+        table.to_table(nearest={"column": path, "q": data[4], "k": 3})
+
+
 @pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ", "IVF_HNSW_PQ", "IVF_FLAT"])
 def test_refined_distances_from_a_lower_bound_on(tmp_path: Path, kind: str) -> None:
     """What an index takes for a little nearer than the bound is compared, too: here that is everything."""

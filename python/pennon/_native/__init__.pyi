@@ -100,6 +100,7 @@ from pennon._native._scan import Scan as Scan
 from pennon._native._scan import ScanRequest as ScanRequest
 from pennon._native._schema import SchemaField as SchemaField
 from pennon._native._schema import SchemaParts as SchemaParts
+from pennon._native._schema import path_names as path_names
 from pennon._native._schema import schema_from_arrow as schema_from_arrow
 from pennon._native._schema import schema_to_arrow as schema_to_arrow
 from pennon._native._seal import Scrub as Scrub
@@ -196,6 +197,7 @@ __all__ = [
     "merge_insert_uncommitted",
     "merge_keys",
     "optimize_indices",
+    "path_names",
     "plan_compaction",
     "prewarm_index",
     "process_counters",

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 import pyarrow as pa
 from pyarrow import types
 
-from pennon._field_paths import path_names
+from pennon import _native
 from pennon.errors import InvalidInputError, InvalidTypeError
-
-if TYPE_CHECKING:
-    from pennon import _native
 
 _METRICS = ("l2", "euclidean", "cosine", "dot", "hamming")
 _APPROXIMATIONS = ("fast", "normal", "accurate")
@@ -98,7 +95,7 @@ def _check_column(schema: pa.Schema, column: Any) -> None:
 
 
 def _member(schema: pa.Schema, path: str) -> pa.DataType | None:
-    first, *names = path_names(path)
+    first, *names = _native.path_names(path) or [path]
     found = schema.field(first).type if schema.get_field_index(first) >= 0 else None
     for name in names:
         if found is None or not types.is_struct(found) or found.get_field_index(name) < 0:

@@ -108,6 +108,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fragment::encode_row_ids, module)?)?;
     module.add_function(wrap_pyfunction!(fragment::decode_row_ids, module)?)?;
     module.add_function(wrap_pyfunction!(fragment::count_row_ids, module)?)?;
+    module.add_function(wrap_pyfunction!(schema::path_names, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(schema::schema_to_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(commit::commit, module)?)?;

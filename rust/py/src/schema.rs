@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use arrow_pyarrow::FromPyArrow;
-use pennon_core::schema::{CarriedKeys, Field, Schema};
+use pennon_core::schema::{self, CarriedKeys, Field, Schema};
 use pennon_core::{Error, FieldId, Result};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -105,6 +105,12 @@ impl TryFrom<SchemaField> for Field {
             name: parts.name,
         })
     }
+}
+
+/// The names of a path; `None` if its backticks do not pair up or text touches them.
+#[pyfunction]
+pub(crate) fn path_names(path: &str) -> Option<Vec<String>> {
+    schema::path_names(path)
 }
 
 /// A schema with ids for its fields, handed out depth first; of a `pyarrow.Schema`.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use blobs::{BLOB_EXTENSION, BlobKind, BlobThresholds, is_blob, legacy_description};
 pub use evolution::{Alteration, Altered, Evolved};
 pub use logical_type::{LogicalType, TimeUnit};
-pub use projection::{edit_distance, unknown_field};
+pub use projection::{edit_distance, path_names, unknown_field};
 
 use crate::{FieldId, Result};
 

@@ -16,7 +16,7 @@ impl Schema {
         if let Some(field) = self.field(path) {
             return Some(field);
         }
-        let names = split(path)?;
+        let names = path_names(path)?;
         let (first, rest) = names.split_first()?;
         rest.iter().try_fold(self.field(first)?, |field, name| field.child(name))
     }
@@ -82,7 +82,7 @@ impl Schema {
         if let Some(field) = self.field(path) {
             return Ok(vec![field]);
         }
-        let names = split(path)
+        let names = path_names(path)
             .ok_or_else(|| Error::invalid_input(format!("`{path}` is not a column name or path")))?;
         let (mut level, mut parent) = (&self.fields, String::new());
         let mut found = Vec::with_capacity(names.len());
@@ -204,7 +204,7 @@ pub(super) fn join(parent: &str, name: &str) -> String {
 }
 
 /// The names of a path; `None` if its backticks do not pair up or text touches them.
-fn split(path: &str) -> Option<Vec<String>> {
+pub fn path_names(path: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut rest = path.chars().peekable();
     loop {
