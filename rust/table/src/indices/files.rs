@@ -13,8 +13,8 @@ use crate::session::{EntryKind, Session};
 use crate::store::Store;
 use crate::versions::snapshot::Snapshot;
 
-/// Lists the files of new entries that do not have them: all below the directory, as the reference lists them for the entry
-/// of the manifest. By these an entry without details is known for a B-tree.
+/// Lists the files of new entries that do not have them: all below the directory. By these an entry without details is
+/// known for a B-tree.
 ///
 /// Errors: those of reading; `InvalidInput` for an entry under a base path that the version does not have.
 pub(crate) async fn list_files(snapshot: &Snapshot, operation: &mut Operation) -> Result<()> {

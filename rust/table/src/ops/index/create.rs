@@ -190,8 +190,8 @@ pub(super) fn can_make(kind: IndexKind) -> bool {
     matches!(kind, IndexKind::BTree | IndexKind::Bitmap | IndexKind::LabelList) || kind.has_zones()
 }
 
-/// Whether an index of a kind that can be made supports the values of a field. A zone map records which vectors are null. Stored
-/// documents do not have the order of their texts.
+/// Whether an index of a kind that can be made supports the values of a field. A zone map records which vectors are null.
+/// Stored documents do not have the order of their texts.
 pub(super) fn fits(kind: IndexKind, field: &Field) -> bool {
     match (kind, &field.data_type()) {
         _ if has_json(&field.to_arrow()) => false,
