@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn of_old_form(files: &Files) -> Result<Metric> {
-        metric_of_old_form(files.open(INDEX_FILE)?.as_ref())
+        metric_of_old_form(IndexFiles::open(files, INDEX_FILE)?.as_ref())
     }
 
     #[test]
