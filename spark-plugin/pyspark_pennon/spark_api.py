@@ -87,10 +87,10 @@ def _is_of_spark(value: object, name: str) -> bool:
     return any(kind.__name__ == name and kind.__module__.startswith("pyspark.sql") for kind in type(value).__mro__)
 
 
-def check_condition(value: object) -> None:
-    """Raises `InvalidTypeError` for all but text and Columns."""
+def check_condition(value: object, name: str = "A condition") -> None:
+    """Raises `InvalidTypeError`, which calls the value by the name, for all but text and Columns."""
     if not is_expression(value):
-        raise wrong_type(f"A condition is {value!r}: expected a Column, or text in Spark's SQL")
+        raise wrong_type(f"{name} is {value!r}: expected a Column, or text in Spark's SQL")
 
 
 def as_column(value: Column | str) -> Column:

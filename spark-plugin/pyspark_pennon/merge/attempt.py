@@ -105,7 +105,7 @@ class MergeAttempt:
     def run(self, found: list[Matches]) -> DataFrame:
         """One attempt; adds its matches to those of earlier ones."""
         joined = self._everything.join(self._source, self._condition, "inner")
-        refuse_self_comparison(joined, self._everything)
+        refuse_self_comparison(joined)
         keys = keys_of(joined, self._condition, self._everything, self._source)
         counted, bounds = bounds_of(self._source, self._table, keys.bare)
         pairs = self._pairs(counted, bounds, found[-1] if found else None).persist()

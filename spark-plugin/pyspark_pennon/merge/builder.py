@@ -33,7 +33,7 @@ from pyspark_pennon.merge.attempt import NUMBER, Matches, MergeAttempt
 from pyspark_pennon.merge.clauses import Clause, Clauses
 from pyspark_pennon.merge.plan import is_deterministic
 from pyspark_pennon.row_changes import assigned_columns, check_value
-from pyspark_pennon.spark_api import is_expression, is_frame, spark_context
+from pyspark_pennon.spark_api import check_condition, is_frame, spark_context
 from pyspark_pennon.target import Target
 from pyspark_pennon.tasks.executor import described
 from pyspark_pennon.tasks.orphans import verb_errors
@@ -82,10 +82,7 @@ class MergeBuilder:
     ) -> None:
         if not is_frame(source):
             raise wrong_type(f"The source of a merge is a {type(source).__name__}: expected a DataFrame of Spark")
-        if not is_expression(condition):
-            raise wrong_type(
-                f"The condition of a merge is {condition!r}: expected a Column, or text in Spark's SQL"
-            )
+        check_condition(condition, "The condition of a merge")
         self._target = target
         self._batch = batch
         self._source = source
@@ -478,10 +475,8 @@ def _free_frames(error: BaseException, handled: BaseException | None) -> None:
 
 def _extended(clauses: tuple[Clause, ...], clause: Clause, name: str) -> tuple[Clause, ...]:
     """The clauses of a kind, which errors call by the name, with one more."""
-    if clause.condition is not None and not is_expression(clause.condition):
-        raise wrong_type(
-            f"The condition of a {name} clause is {clause.condition!r}: expected a Column, or text in Spark's SQL"
-        )
+    if clause.condition is not None:
+        check_condition(clause.condition, f"The condition of a {name} clause")
     if clauses and clauses[-1].condition is None:
         raise invalid(f"Only the last {name} clause may have no condition: the one before it has none")
     return (*clauses, clause)

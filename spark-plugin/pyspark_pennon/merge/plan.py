@@ -41,7 +41,7 @@ def is_deterministic(frame: DataFrame) -> bool:
     return seen(frame, lambda plan: bool(plan.deterministic()), True, "the source counts as deterministic")
 
 
-def refuse_self_comparison(joined: DataFrame, target: DataFrame) -> None:
+def refuse_self_comparison(joined: DataFrame) -> None:
     """Refuse a condition that names no column of the table, or compares a column of the source with itself.
 
     That is how Spark takes Columns of two frames where one is made from the other, since both have one attribute: a
@@ -51,9 +51,7 @@ def refuse_self_comparison(joined: DataFrame, target: DataFrame) -> None:
     Parameters
     ----------
     joined
-        The join by the condition.
-    target
-        The frame of the table in it.
+        The join of the table with the source, by the condition.
 
     Raises
     ------
@@ -65,13 +63,16 @@ def refuse_self_comparison(joined: DataFrame, target: DataFrame) -> None:
         condition = plan.condition()
         if not condition.isDefined():
             return None
-        used = references(condition.get())
-        own = {attribute_id(attribute) for attribute in attributes(target) or []}
-        if used and not used & own:
+        columns = plan.left().outputSet()
+
+        def is_of_source(expression: Any) -> bool:
+            used = expression.references()
+            return bool(used.nonEmpty() and used.intersect(columns).isEmpty())
+
+        if is_of_source(condition.get()):
             return "names no column of the table, so that every row of it may match"
         for _, left, right in equalities(plan):
-            compared = references(left)
-            if compared and not compared & own and left.semanticEquals(right):
+            if is_of_source(left) and left.semanticEquals(right):
                 return f"compares {left.sql()} of the source with itself, which is true unless it is null"
         return None
 
