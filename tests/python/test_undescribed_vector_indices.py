@@ -186,7 +186,7 @@ def test_one_file_says_the_metric(tmp_path: Path) -> None:
 
 
 def test_graphs_of_an_old_release(tmp_path: Path) -> None:
-    """Rows without neighbors follow the graphs of each partition."""
+    """Its levels do not count their entry points."""
     golden = Path(__file__).parents[1] / "golden" / "old" / "lance-4.0.0-graphs"
     shutil.copytree(golden, tmp_path / "t")
     table = pennon.dataset(tmp_path / "t")

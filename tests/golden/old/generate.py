@@ -36,7 +36,7 @@ def merged() -> None:
 
 
 def graphs() -> None:
-    """Element j of vector i is (37 i + 11 j + i j) modulo 101; rows without neighbors follow each graph."""
+    """Element j of vector i is (37 i + 11 j + i j) modulo 101; levels of graphs do not count their entry points."""
     target = FOLDER / "lance-4.0.0-graphs"
     shutil.rmtree(target, ignore_errors=True)
     values = [float((37 * i + 11 * j + i * j) % 101) for i in range(90) for j in range(4)]

@@ -1,15 +1,16 @@
 //! Graphs of an index, from its file.
 //!
 //! The metadata has a text for each partition: `{"entry_point":44,"params":{..},"level_offsets":[0,299,312]}`. Level 0
-//! is the rows 0 to 299 of the partition, level 1 the rows up to 312. The reference up to release 7 writes rows without
-//! neighbors after these, which are not read. A graph that has other nodes than the partition has rows is not used:
-//! compactions of the reference can leave such ones.
+//! is the rows 0 to 299 of the partition, level 1 the rows up to 312. The reference up to release 7 does
+//! not count the entry point in the levels above 0, where it is the first row of each. A graph that has other nodes
+//! than the partition has rows is not used: compactions of the reference can leave such ones.
 
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef};
+use pennon_core::lengths::to_u64;
 use pennon_core::rows::RowRanges;
 use pennon_core::schema::{Field, Metadata};
 use pennon_core::wire::vector_index::IvfMessage;
@@ -114,12 +115,9 @@ fn layouts(metadata: &Metadata, ivf: &IvfMessage, all: u64) -> Result<Layouts> {
             value.get("entry_point").and_then(Value::as_u64).and_then(|entry| u32::try_from(entry).ok());
         let offsets = value.get("level_offsets").and_then(Value::as_array).ok_or_else(not_a_graph)?;
         let offsets: Option<Vec<u64>> = offsets.iter().map(Value::as_u64).collect();
-        let offsets = offsets.filter(|offsets| {
-            offsets.len() >= 2
-                && offsets.first() == Some(&0)
-                && offsets.is_sorted()
-                && offsets.last() <= Some(&u64::from(*len))
-        });
+        let offsets = offsets
+            .and_then(|offsets| complete(offsets, u64::from(*len)))
+            .filter(|offsets| offsets.len() >= 2 && offsets.first() == Some(&0) && offsets.is_sorted());
         let (Some(entry), Some(offsets)) = (entry, offsets) else { return Err(not_a_graph()) };
         let param = |key: &str| {
             let found = value.get("params").and_then(|params| params.get(key)).and_then(Value::as_u64);
@@ -133,6 +131,24 @@ fn layouts(metadata: &Metadata, ivf: &IvfMessage, all: u64) -> Result<Layouts> {
         found.push(Some(GraphLayout { rows: *start..end, entry, offsets }));
     }
     Ok((found, options.unwrap_or_default()))
+}
+
+/// Offsets of levels, with the entry points that they do not count; `None` if they do not end with the rows either way.
+fn complete(offsets: Vec<u64>, rows: u64) -> Option<Vec<u64>> {
+    let last = *offsets.last()?;
+    if last == rows {
+        return Some(offsets);
+    }
+    let not_counted = to_u64(offsets.len()).checked_sub(2)?;
+    if last.checked_add(not_counted) != Some(rows) {
+        return None;
+    }
+    Some(
+        (0..)
+            .zip(offsets)
+            .map(|(level, offset): (u64, u64)| offset.saturating_add(level.saturating_sub(1)))
+            .collect(),
+    )
 }
 
 /// The graph in rows that were read, from one on.
@@ -173,4 +189,20 @@ fn decode(arrays: &[ArrayRef], start: usize, layout: &GraphLayout) -> Result<Gra
         return Err(damaged());
     }
     Ok(Graph { entry: layout.entry, levels })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_with_and_without_entry_points() {
+        assert_eq!(complete(vec![0, 299, 312], 312), Some(vec![0, 299, 312]));
+        assert_eq!(complete(vec![0, 208, 221, 223, 223], 226), Some(vec![0, 208, 222, 225, 226]));
+        for (offsets, rows) in
+            [(vec![0, 208, 221], 223), (vec![0, 9], 10), (vec![0, 9], 8), (vec![0], 1), (vec![], 0)]
+        {
+            assert_eq!(complete(offsets, rows), None);
+        }
+    }
 }
