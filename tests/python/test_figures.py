@@ -8,6 +8,7 @@ import importlib
 import json
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ import figures  # noqa: E402
 import object_store  # noqa: E402
 import records  # noqa: E402
 import side_by_side  # noqa: E402
+import try_checkout  # noqa: E402
 import try_wheel  # noqa: E402
 from cases.data import TINY, Size, picks, takes  # noqa: E402
 from side_by_side import Case, Measured, check_equal, run  # noqa: E402
@@ -324,6 +326,15 @@ def test_steps_of_an_installation_are_those_of_the_page(tmp_path: Path) -> None:
     assert "commit" not in part
     source = Path(try_wheel.__file__ or "").read_text()
     assert [name for name in steps if name not in source] == []
+
+
+def test_a_command_in_a_clone_is_timed_and_one_that_fails_ends_it(tmp_path: Path) -> None:
+    found = try_checkout.timed([sys.executable, "-c", "open('made', 'w').close(); sum(range(10**7))"], tmp_path)
+    assert (tmp_path / "made").exists()
+    assert found.keys() == try_checkout.SIDES.keys()
+    assert all(0.01 < seconds < 60 for (seconds,) in found.values())
+    with pytest.raises(subprocess.CalledProcessError):
+        try_checkout.timed([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)
 
 
 @pytest.mark.parametrize(
