@@ -233,6 +233,31 @@ class AdministrationMethods(TableHandle):
         """
         return self._restore(self._target.open(asof=timestamp))
 
+    def migrateToStableRowIds(self) -> None:  # noqa: N802 - as the other verbs are spelt
+        """Give the rows of a table that was made without stable row ids such ids: one commit on the driver.
+
+        No row is written again, and indices are kept. The change feed begins after the version that is made; those
+        from before can be read, not restored. See `LanceDataset.migrate_to_stable_row_ids` of `pennon`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The table keeps to a reader (`compatible_with`) that cannot read stable row ids.
+        pennon.ConflictError
+            Others committed all the time.
+
+        Examples
+        --------
+        >>> from pyspark_pennon import LanceTable, write
+        >>> done = write(spark.range(3), f"{folder}/flights.lance", enable_stable_row_ids=False)
+        >>> table = LanceTable.forPath(spark, f"{folder}/flights.lance")
+        >>> table.migrateToStableRowIds()
+        >>> deleted = table.delete("id = 1")
+        >>> table.changes(3).first()["_change_type"]
+        'delete'
+        """
+        self._target.open().migrate_to_stable_row_ids()
+
     def _restore(self, older: Any) -> DataFrame:
         import pennon
 

@@ -105,6 +105,18 @@ def test_show(table: pennon.LanceDataset) -> None:
     assert run("show", table.uri, 3, "--format", "json").json[0]["detail"] == "where id = 1"
 
 
+def test_show_and_restore_where_a_table_gets_row_ids(tmp_path: Path) -> None:
+    table = pennon.write_dataset({"id": [1, 2]}, tmp_path / "t.lance", enable_stable_row_ids=False)
+    table.migrate_to_stable_row_ids()
+    table.delete("id = 2")
+    assert run("show", table.uri, 2).lines[0] == "version 2"
+    assert run("show", table.uri, 3).lines[-1] == "- 1  id: 2"
+    assert run("restore", table.uri, 2).out.startswith("version 4 has the rows of version 2 again: 1 row")
+    refused = run("restore", table.uri, 1)
+    assert refused.status == 3
+    assert "version 1 is from before the table had stable row ids" in refused.err
+
+
 def test_diff(table: pennon.LanceDataset) -> None:
     assert run("diff", table.uri).lines == ["~ 1  s: b → x"]
     assert sorted(run("diff", table.uri, "1..4").lines) == ["+ 3  id: 4, s: d", "- 0  id: 1, s: a", "~ 1  s: b → x"]

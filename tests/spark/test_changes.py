@@ -232,6 +232,13 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
     unstable = pennon.write_dataset({"id": [1]}, f"{table.uri}-2", enable_stable_row_ids=False)
     with pytest.raises(Exception, match="needs stable row ids"):
         read_changes(spark, unstable.uri, starting_version=1).collect()
+    LanceTable.forPath(spark, unstable.uri).migrateToStableRowIds()
+    unstable.insert({"id": [2]})
+    assert [row["id"] for row in read_changes(spark, unstable.uri, starting_version=3).collect()] == [2]
+    with pytest.raises(
+        pennon.InvalidInputError, match=r"needs stable row ids, which version 1 of .* does not have"
+    ):
+        read_changes(spark, unstable.uri, starting_version=2)
 
 
 def test_a_vacuum_while_a_feed_is_planned(

@@ -346,6 +346,30 @@ def test_a_table_without_stable_row_ids(uri: str) -> None:
         Query(uri, **FEED)
 
 
+def test_a_table_that_gets_stable_row_ids(uri: str) -> None:
+    table = pennon.write_dataset({"id": [1]}, uri, enable_stable_row_ids=False)
+    query = Query(uri)
+    assert query.read() == [{"id": 1}]
+    table.insert({"id": [2, 3]})
+    table.migrate_to_stable_row_ids()
+    table.insert({"id": [4]})
+    table.optimize.compact_files()
+    table.insert({"id": [5]})
+    assert sorted(row["id"] for row in query.read()) == [2, 3, 4, 5]
+    table.update({"id": "6"}, where="id = 2")
+    with pytest.raises(pennon.InvalidInputError, match="made by an Update, deleted or updated rows"):
+        query.read()
+    feed = Query(uri, **FEED, startingVersion=4)
+    assert sorted((row["id"], row["_change_type"]) for row in feed.read()) == [
+        (2, "update_preimage"),
+        (4, "insert"),
+        (5, "insert"),
+        (6, "update_postimage"),
+    ]
+    with pytest.raises(pennon.InvalidInputError, match="requires stable row ids, version 1 of"):
+        Query(uri, **FEED, startingVersion=2).read()
+
+
 @pytest.mark.parametrize("stable", [False, True])
 def test_appends_before_and_after_names_were_swapped(uri: str, stable: bool) -> None:
     table = pennon.write_dataset({"id": [1], "a": ["a1"], "b": ["b1"]}, uri, enable_stable_row_ids=stable)

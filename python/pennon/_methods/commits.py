@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon import _readers
 from pennon._methods.base import TableMethods
 from pennon._options import checked_names
 from pennon._table import commits
@@ -57,6 +58,40 @@ class CommitMethods(TableMethods):
         1
         """
         self._native.migrate_manifest_paths_v2()
+
+    def migrate_to_stable_row_ids(self) -> None:
+        """Give the rows of a table that was made without stable row ids such ids, by a new version.
+
+        The ids are the addresses that the rows have now, which are their ids without stable row ids. No row is
+        written again, and indices are kept: the commit costs what the list of fragments costs. The change feed,
+        `history` and ids that outlive updates and compactions begin with this version. It is
+        `_row_created_at_version` and `_row_last_updated_at_version` of the rows from before, which did not record
+        any.
+
+        A table that has stable row ids is left as it is. It cannot be undone: versions from before can be read, not
+        restored. Others may write meanwhile: as an update, this is tried again then. Indices do not cover fragments
+        that were compacted with `defer_index_remap` until `optimize.optimize_indices()`.
+
+        Raises
+        ------
+        pennon.InvalidInputError
+            The config names a reader (`compatible_with`) that cannot read stable row ids.
+        pennon.ConflictError
+            Others committed all the time.
+
+        Examples
+        --------
+        >>> import pennon
+        >>> uri = "memory://migrate-ids"
+        >>> table = pennon.write_dataset({"a": [1, 2, 3]}, uri, mode="overwrite", enable_stable_row_ids=False)
+        >>> table.migrate_to_stable_row_ids()
+        >>> table.update({"a": "a * 10"}, where="a = 2")
+        {'num_rows_updated': 1}
+        >>> table.take_rows([1])["a"].to_pylist(), table.history(1)["_change_type"].to_pylist()
+        ([20], ['insert', 'update'])
+        """
+        _readers.check_table(self.config().get(_readers.KEY), self.data_storage_version, True, self.config())
+        self._native.migrate_to_stable_row_ids()
 
     # Config and metadata.
 

@@ -40,7 +40,7 @@ def command(table: Address, rows: tuple[int, ...], dry_run: bool, reference: Nam
         output.line(f"version {newest.version} has {counted(count, 'row')} of version {older.version} again")
         return
     difference = ""
-    if newest.has_stable_row_ids and older.version <= newest.version:
+    if newest.has_stable_row_ids and older.has_stable_row_ids and older.version <= newest.version:
         forward = _feed.count(newest, reference, None)
         back = _feed.Counts(inserted=forward.deleted, deleted=forward.inserted, updated=forward.updated)
         difference = f": {back.text(output)}"

@@ -455,6 +455,13 @@ impl Dataset {
         Ok(())
     }
 
+    fn migrate_to_stable_row_ids(&self, py: Python<'_>) -> PyResult<()> {
+        let mut dataset = self.get(py)?;
+        run(py, dataset.migrate_to_stable_row_ids())?;
+        self.0.set(dataset);
+        Ok(())
+    }
+
     fn insert_uncommitted(
         &self,
         py: Python<'_>,

@@ -49,11 +49,7 @@ DESCRIBING = StructType(
 
 def feed_schema(table: Any, columns: Sequence[str] | None, *, is_sensitive: bool = False) -> StructType:
     """The Spark schema of a feed: the table's columns, which may all be null, and those that describe a change."""
-    if not table.has_stable_row_ids:
-        raise invalid(
-            f"A change feed needs stable row ids, which {table.uri} does not have: an updated row cannot be told "
-            "from a deleted and a new one. Write the rows to a new table with enable_stable_row_ids"
-        )
+    _check_ids(table)
     data = data_schema(table, columns, is_sensitive=is_sensitive)
     fields = [StructField(found.name, found.dataType, True) for found in data.fields]
     for found in fields:
@@ -81,6 +77,15 @@ def _schema(table: Any, options: FeedOptions) -> StructType:
     if options.with_row_id:
         fields.append(StructField(ROW_ID, LongType(), False))
     return StructType(fields)
+
+
+def _check_ids(table: Any) -> None:
+    if not table.has_stable_row_ids:
+        raise invalid(
+            f"A change feed needs stable row ids, which version {table.version} of {table.uri} does not have: an "
+            "updated row cannot be told from a deleted and a new one. LanceTable.migrateToStableRowIds gives them "
+            "to a table, for the versions after its own"
+        )
 
 
 def data_schema(table: Any, columns: Sequence[str] | None, *, is_sensitive: bool = False) -> StructType:
@@ -130,6 +135,8 @@ def window(table: Any, options: FeedOptions) -> tuple[int, int]:
         raise invalid(f"The feed starts at version {start} and ends at version {end}, which is before it")
     begin = max(start - 1, 0)
     check_kept(table, [begin, end] if options.net_changes else range(begin, end + 1))
+    if first := begin if options.net_changes else max(begin, 1):
+        _check_ids(table.checkout_version(first))
     return begin, end
 
 

@@ -212,7 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         feed = self._options.read_change_feed
         if not feed and history.keeps_rows(version):
             return 0
-        if feed or table.has_stable_row_ids:
+        if feed or history.at(version - 1).has_stable_row_ids:
             changes = table.checkout_version(version).changes(
                 version - 1, columns=[], images="both" if feed else "post"
             )
@@ -262,14 +262,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Iterator[InputPartition]:
         """Ranges of versions with appended rows, without the versions between that are passed over."""
         first = begin
-        if not table.has_stable_row_ids:
-            # Without them there is no feed, only new fragments.
-            for version in range(begin + 1, end + 1):
-                if self._rows(table, history, version):
-                    own = self._columns(history.at(version))
-                    yield from inserted(version, history.new_fragments(version), own)
-            return
-        for version in range(begin + 1, end + 2):
+        # Without stable row ids, which a table may have got later, there is no feed, only new fragments.
+        while first < end and not history.at(first + 1).has_stable_row_ids:
+            first += 1
+            if self._rows(table, history, first):
+                own = self._columns(history.at(first))
+                yield from inserted(first, history.new_fragments(first), own)
+        for version in range(first + 1, end + 2):
             if version > end or not self._rows(table, history, version):
                 if first < version - 1:
                     yield from ranges(history, first, version - 1, columns, _CORES, shown_as)

@@ -22,6 +22,7 @@ mod project;
 mod reserve_fragments;
 mod restore;
 mod rewrite;
+mod stable_row_ids;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -69,6 +70,8 @@ pub struct ApplyContext<'a> {
     /// Whether the last-updated-at columns in the changed fragments of an `Update` were written for the version that is
     /// made. If not, the versions are computed from those of the current version and stored inline.
     pub writes_version_column: bool,
+    /// Whether a `Merge` gives the rows of a table without stable row ids such ids; a transaction cannot say it.
+    pub assigns_row_ids: bool,
 }
 
 impl ApplyContext<'_> {

@@ -19,6 +19,13 @@ pub(super) fn apply(
             restore.version, target.version
         )));
     }
+    if current.has_stable_row_ids() && !target.has_stable_row_ids() {
+        return Err(Error::invalid_input(format!(
+            "version {} is from before the table had stable row ids: its rows have none to continue with. Write them again, as \
+             by an overwrite",
+            restore.version
+        )));
+    }
     let next = Manifest {
         version: context.next_version(current),
         max_fragment_id: target.max_fragment_id.max(current.max_fragment_id),

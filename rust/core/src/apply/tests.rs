@@ -3,6 +3,7 @@
 mod bad_input;
 mod history;
 mod indices;
+mod stable_row_ids;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ fn context() -> ApplyContext<'static> {
         file_version: None,
         inline_lineage: &NO_INLINE_LINEAGE,
         writes_version_column: false,
+        assigns_row_ids: false,
     }
 }
 

@@ -84,7 +84,12 @@ impl Dataset {
     }
 
     /// All fragments, of which some have a new file as their last, under another schema.
-    fn merge_of(&self, schema: Schema, written: Vec<Fragment>, preserves_nullability: bool) -> Operation {
+    pub(super) fn merge_of(
+        &self,
+        schema: Schema,
+        written: Vec<Fragment>,
+        preserves_nullability: bool,
+    ) -> Operation {
         let mut fragments: Vec<Fragment> =
             self.manifest().fragments.decode_all().map(Arc::unwrap_or_clone).collect();
         for new in written {

@@ -31,6 +31,7 @@ mod restore_rows;
 mod rewrite;
 pub mod scrub;
 pub mod seal;
+mod stable_row_ids;
 pub mod update;
 pub mod verify;
 mod with_columns;

@@ -75,8 +75,15 @@ impl Dataset {
         let now = self.snapshot();
         if !now.manifest.has_stable_row_ids() {
             return Err(Error::invalid_input(
-                "restore_rows requires stable row ids: rows of this table have no identity that outlives them",
+                "restore_rows requires stable row ids, which migrate_to_stable_row_ids gives: rows of this table have no identity \
+                 that outlives them",
             ));
+        }
+        if !old.manifest.has_stable_row_ids() {
+            return Err(Error::invalid_input(format!(
+                "version {} is from before the table had stable row ids: which of its rows have these ids is not recorded",
+                old.version()
+            )));
         }
         let mut ids = ids.to_vec();
         ids.sort_unstable();

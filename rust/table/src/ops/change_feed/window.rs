@@ -179,7 +179,8 @@ fn check_ids(snapshot: &Snapshot) -> Result<()> {
     }
     Err(Error::invalid_input(format!(
         "A change feed requires stable row ids, version {} of {} does not use them: without them an updated row cannot be \
-         distinguished from a deleted and a new one. Write its rows to another URI: new tables have stable row ids",
+         distinguished from a deleted and a new one. migrate_to_stable_row_ids gives the rows of a table such ids, for the \
+         versions from then on",
         snapshot.version(),
         snapshot.store.root()
     )))

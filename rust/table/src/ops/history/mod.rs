@@ -89,7 +89,8 @@ impl Dataset {
         let snapshot = self.snapshot();
         if !snapshot.manifest.has_stable_row_ids() {
             return Err(Error::invalid_input(
-                "history requires stable row ids: without them an updated row cannot be distinguished from a deleted and a new one",
+                "history requires stable row ids, which migrate_to_stable_row_ids gives: without them an updated row cannot be \
+                 distinguished from a deleted and a new one",
             ));
         }
         if row.0 >= snapshot.manifest.next_row_id {
