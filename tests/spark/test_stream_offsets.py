@@ -359,7 +359,7 @@ def test_a_table_that_gets_stable_row_ids(uri: str) -> None:
     table.update({"id": "6"}, where="id = 2")
     with pytest.raises(pennon.InvalidInputError, match="made by an Update, deleted or updated rows"):
         query.read()
-    feed = Query(uri, **FEED, startingVersion=4)
+    feed = Query(uri, **FEED, startingVersion="4")
     assert sorted((row["id"], row["_change_type"]) for row in feed.read()) == [
         (2, "update_preimage"),
         (4, "insert"),
@@ -367,7 +367,7 @@ def test_a_table_that_gets_stable_row_ids(uri: str) -> None:
         (6, "update_postimage"),
     ]
     with pytest.raises(pennon.InvalidInputError, match="requires stable row ids, version 1 of"):
-        Query(uri, **FEED, startingVersion=2).read()
+        Query(uri, **FEED, startingVersion="2").read()
 
 
 @pytest.mark.parametrize("stable", [False, True])
