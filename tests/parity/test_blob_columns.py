@@ -365,3 +365,51 @@ def test_blobs_under_base_paths_through_all_verbs(tmp_path: Path) -> None:
     for path in base.rglob("*.blob"):
         path.unlink()
     assert read(tmp_path / "deep") == expected
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("kind", ["marked", "large_binary", "binary", "binary_view"])
+def test_blob_v2_of_bytes(tmp_path: Path, kind: str, nested: bool) -> None:
+    """Rows whose blobs are plain bytes: legacy blobs, and what a scan with `blob_handling="all_binary"` gives."""
+    path = tmp_path / "t"
+    mark = {"lance-encoding:blob": "true"} if kind == "marked" else None
+    binary = {"binary": pa.binary(), "binary_view": pa.binary_view()}.get(kind, pa.large_binary())
+    field = pa.field("b", binary, metadata=mark)
+
+    def table(ids: list[int], blob: pa.Field, values: pa.Array) -> pa.Table:
+        if nested:
+            texts = pa.array([str(row) for row in ids])
+            values = pa.StructArray.from_arrays([texts, values], fields=[pa.field("t", pa.string()), blob])
+            blob = pa.field("s", values.type)
+        return pa.table([pa.array(ids, pa.int64()), values], schema=pa.schema([pa.field("id", pa.int64()), blob]))
+
+    def of_bytes(ids: list[int], values: list[bytes | None]) -> pa.Table:
+        return table(ids, field, pa.array(values, binary))
+
+    blob, values = blobs("2.2", VALUES)
+    created = table(list(range(6)), blob, values)
+    pennon.write_dataset(created, path, schema=created.schema, data_storage_version="2.2")
+    pennon.dataset(path).insert(of_bytes([6, 7], [b"", None]))
+    upsert = pennon.dataset(path).merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    upsert.execute(of_bytes([0, 1, 8], [None, b"e" * 1000, b"f" * 100]))
+    pennon.dataset(path).merge_insert("id").when_matched_update_all().execute(of_bytes([2], [b"g"]))
+    expected = [None, b"e" * 1000, b"g", None, b"", b"d" * 10, b"", None, b"f" * 100]
+    for library in LIBRARIES.values():
+        dataset = library.dataset(str(path))
+        ids = dataset.to_table(columns=["id"])["id"].to_pylist()
+        found = dataset.take_blobs("s.b" if nested else "b", indices=list(range(len(ids))))
+        by_id = {row: None if blob is None else blob.readall() for row, blob in zip(ids, found, strict=True)}
+        assert [by_id[row] for row in range(9)] == expected
+    assert pennon.dataset(path).verify().ok
+
+
+def test_rows_of_another_table_with_blobs(tmp_path: Path) -> None:
+    """A dataset as data is read with the bytes of its blobs."""
+    for name in ("from", "to"):
+        create(tmp_path / name, "2.2")
+    source = pennon.dataset(tmp_path / "from")
+    pennon.write_dataset(source, tmp_path / "to", mode="append")
+    upsert = pennon.dataset(tmp_path / "to").merge_insert("x").when_not_matched_insert_all()
+    assert upsert.execute(source)["num_inserted_rows"] == 0
+    appended = pennon.dataset(tmp_path / "to").to_table(blob_handling="all_binary")["b"].to_pylist()
+    assert appended == VALUES + VALUES

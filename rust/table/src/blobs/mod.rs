@@ -10,6 +10,7 @@
 //! named like its data file, and is moved and removed with it.
 
 pub(crate) mod descriptor;
+mod given;
 pub(crate) mod read;
 mod source;
 pub(crate) mod write;
@@ -22,6 +23,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Field as ArrowField;
+pub(crate) use given::{array_of_bytes, field_of_bytes, type_of_bytes};
 use pennon_core::file::FileVersion;
 use pennon_core::manifest::Manifest;
 use pennon_core::schema::{Field, LogicalType, Schema};

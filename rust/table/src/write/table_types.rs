@@ -2,7 +2,7 @@
 //!
 //! Arrow has several types for texts, bytes and lists, and each library prefers others: Polars gives `large_string`, views
 //! and `large_list`, pandas dictionaries, Spark plain ones. Offsets of 32 or 64 bits, views, dictionaries and lists of a
-//! fixed size are converted here; a column of nulls has any type. Numbers and times of other types are not the same
+//! fixed size are converted here; a column of nulls has any type, and bytes become blob v2. Numbers and times of other types are not the same
 //! values, and are left for [`Schema::check_append`](pennon_core::schema::Schema::check_append) to refuse, as is what an
 //! extension type gives another meaning.
 
@@ -15,6 +15,7 @@ use arrow_select::take::take;
 
 use super::BatchReader;
 use crate::batches::batch_with_rows;
+use crate::blobs;
 use crate::runtime::guarded;
 
 /// The same rows in the types of a table with this schema. Columns are matched by name; those that the table does not
@@ -47,7 +48,8 @@ fn converted_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatc
         if column.data_type() == &DataType::Null {
             return Ok(new_null_array(field.data_type(), column.len()));
         }
-        cast(column, field.data_type())
+        blobs::array_of_bytes(column, field)
+            .and_then(|column| cast(&column, field.data_type()))
             .map_err(|error| ArrowError::CastError(format!("column `{}`: {error}", field.name())))
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -96,11 +98,15 @@ fn field_like(given: &FieldRef, table: &Field) -> FieldRef {
         // Nulls are of any type, extension types among them.
         return Arc::new(table.clone().with_name(given.name()).with_nullable(given.is_nullable()));
     }
+    if let Some(blobs) = blobs::field_of_bytes(given, table) {
+        return blobs;
+    }
     if given.extension_type_name() != table.extension_type_name() {
         return Arc::clone(given);
     }
     let data_type = type_like(given.data_type(), table.data_type());
-    if &data_type == given.data_type() || !can_cast_types(given.data_type(), &data_type) {
+    let with_blobs = blobs::type_of_bytes(given.data_type(), table.data_type());
+    if &data_type == given.data_type() || !can_cast_types(&with_blobs, &data_type) {
         return Arc::clone(given);
     }
     Arc::new(given.as_ref().clone().with_data_type(data_type))
