@@ -2,9 +2,9 @@
 //!
 //! Arrow has several types for texts, bytes and lists, and each library prefers others: Polars gives `large_string`, views
 //! and `large_list`, pandas dictionaries, Spark plain ones. Offsets of 32 or 64 bits, views, dictionaries and lists of a
-//! fixed size are converted here; a column of nulls has any type, and bytes become blob v2. Numbers and times of other types are not the same
-//! values, and are left for [`Schema::check_append`](pennon_core::schema::Schema::check_append) to refuse, as is what an
-//! extension type gives another meaning.
+//! fixed size are converted here; a column of nulls has any type, and bytes become blob v2. Numbers and times of other
+//! types are not the same values, and are left for [`Schema::check_append`](pennon_core::schema::Schema::check_append)
+//! to refuse, as is what an extension type gives another meaning.
 
 use std::sync::Arc;
 
