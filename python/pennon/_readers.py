@@ -147,6 +147,22 @@ def check_table(compatible_with: str | None, version: str, stable_row_ids: bool,
         )
 
 
+def check_row_ids(config: Mapping[str, str], version: str) -> None:
+    """Refuse stable row ids for a table of this file version that is kept for a reader without.
+
+    Raises
+    ------
+    pennon.InvalidInputError
+        The config names a reader that does not read them, or not as Pennon writes them.
+    """
+    stored = config.get(KEY)
+    if stored is not None and reader_of(stored).stable_row_ids == "refused":
+        raise InvalidInputError(
+            f"{KEY}={stored!r} in the config of the table names a reader that does not read stable row ids"
+        )
+    check_table(stored, version, True, config)
+
+
 def _unknown(name: str) -> InvalidInputError:
     since = ", ".join(f"'pylance {reader.since}'" for reader in READERS)
     return InvalidInputError(

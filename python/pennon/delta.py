@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from pennon import _native
 from pennon._options import checked_number
 from pennon._render import panel
 from pennon._table import commits, history
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, NotFoundError
 from pennon.scanner import ScannerBuilder
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class DatasetDelta:
         >>> table.delta(1).get_inserted_rows().read_all()["a"].to_pylist()
         [4]
         """
-        return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
+        return self._rows(f"{_CREATED} > {self._first} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
         """Rows of the end version that are older than the window and were last updated in it.
@@ -102,8 +103,8 @@ class DatasetDelta:
         >>> table.delta(1).get_updated_rows().read_all()["a"].to_pylist()
         [30]
         """
-        window = f"{_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}"
-        return self._rows(f"{_CREATED} <= {self._begin} AND {window}")
+        window = f"{_UPDATED} > {self._first} AND {_UPDATED} <= {self._end}"
+        return self._rows(f"{_CREATED} <= {self._first} AND {window}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
         """Ids of the rows that exist at the begin and not at the end, in one column, `_rowid`.
@@ -149,10 +150,26 @@ class DatasetDelta:
         """
         return [commits.read(self._dataset._native, version) for version in range(self._begin + 1, self._end + 1)]
 
+    @cached_property
+    def _first(self) -> int:
+        """The begin, or the version after it if that gave the rows stable ids: it is that of rows from before."""
+        if not self._begin or not self._dataset.checkout_version(self._end)._native.has_stable_row_ids:
+            return self._begin
+        try:
+            if self._dataset.checkout_version(self._begin)._native.has_stable_row_ids:
+                return self._begin
+        except NotFoundError:
+            return self._begin
+        if self._dataset.checkout_version(self._begin + 1)._native.has_stable_row_ids:
+            return self._begin + 1
+        raise InvalidInputError(
+            f"version {self._begin} is from before the table had stable row ids: what changed since is not known"
+        )
+
     def _rows(self, filter: str) -> pa.RecordBatchReader:
         end = self._dataset.checkout_version(self._end)
         columns = [*end._native.schema.names, "_rowid", _CREATED, _UPDATED]
         if self._changed is None:
-            self._changed = _native.fragments_since(end._native, self._begin)
+            self._changed = _native.fragments_since(end._native, self._first)
         scan = ScannerBuilder._without_defaults(end)._with_fragment_ids(self._changed)
         return scan.columns(columns).filter(filter).to_scanner().to_reader()

@@ -243,8 +243,8 @@ class AdministrationMethods(TableHandle):
         ------
         pennon.InvalidInputError
             The table keeps to a reader (`compatible_with`) that cannot read stable row ids.
-        pennon.ConflictError
-            Others committed all the time.
+        pennon.CommitConflictError
+            Others committed all the time, or changed the schema at that moment.
 
         Examples
         --------

@@ -136,8 +136,16 @@ def test_versions_from_before_are_read_and_not_continued(tmp_path: Path) -> None
         pennon.dataset(uri, version=old).restore()
     with pytest.raises(pennon.InvalidInputError, match=f"version {old} is from before"):
         table.restore_rows([7], version=old)
-    with pytest.raises(pennon.InvalidInputError, match="migrate_to_stable_row_ids"):
-        table.changes(old)
+    # The version that gave the ids changed no row, so a feed may begin before it, and not earlier.
+    assert table.changes(old).read_all()["_change_type"].to_pylist() == ["delete"]
+    assert table.changes(old, old + 1).read_all().num_rows == 0
+    assert table.changes(old, mode="each").read_all().num_rows == 1
+    with pytest.raises(pennon.InvalidInputError, match="since migrate_to_stable_row_ids gave them to the table"):
+        table.changes(old - 1)
+    delta = table.delta(begin_version=old, end_version=table.version)
+    assert (delta.get_inserted_rows().read_all().num_rows, delta.get_updated_rows().read_all().num_rows) == (0, 0)
+    with pytest.raises(pennon.InvalidInputError, match=f"version {old - 1} is from before"):
+        table.delta(begin_version=old - 1, end_version=table.version).get_inserted_rows()
     assert pennon.dataset(uri).version == table.version
     with pytest.raises(OSError, match=f"Cannot restore version {old}: stable row ids were enabled after it"):
         lance.dataset(uri, version=old).restore()
@@ -199,6 +207,8 @@ def test_a_migration_is_tried_again_beside_writers(tmp_path: Path) -> None:
     lance.dataset(uri).update({"a": "a + 1000"}, where="id = 3")
     lance.write_dataset(rows(100, 5), uri, mode="append")
     lance.dataset(uri).optimize.compact_files()
+    pennon.dataset(uri).alter_columns({"path": "id", "name": "renamed"})
+    pennon.dataset(uri).alter_columns({"path": "renamed", "name": "id"})
     before = with_ids(uri)
     stale.migrate_to_stable_row_ids()
     assert with_ids(uri) == before
@@ -245,9 +255,38 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
 def test_a_table_for_older_readers_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     table = pennon.write_dataset(rows(0, 5), uri, compatible_with="pylance 0.34")
-    with pytest.raises(pennon.InvalidInputError, match=r"compatible_with='pylance 0\.34' contradicts"):
+    with pytest.raises(pennon.InvalidInputError, match=r"compatible_with='pylance 0\.34' in the config"):
         table.migrate_to_stable_row_ids()
     assert table.version == 1
+
+
+def test_the_version_is_repaired_with_its_ids(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    made(uri, pennon)
+    table = pennon.dataset(uri)
+    table.migrate_to_stable_row_ids()
+    before = with_ids(uri)
+    (manifest,) = (tmp_path / "t.lance" / "_versions").glob(f"{2**64 - 1 - table.version}.manifest")
+    damaged = bytearray(manifest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    manifest.write_bytes(damaged)
+    pennon.repair(uri, apply=True)
+    assert pennon.dataset(uri).version == table.version
+    assert pennon.dataset(uri).has_stable_row_ids
+    assert with_ids(uri) == before
+    check_answers(uri)
+
+
+def test_a_compaction_that_was_planned_before(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    made(uri, pennon)
+    table = pennon.dataset(uri)
+    results = [task.execute(table) for task in pennon.optimize.Compaction.plan(table, {}).tasks]
+    pennon.dataset(uri).migrate_to_stable_row_ids()
+    with pytest.raises(pennon.CommitConflictError, match="had none when a task of the compaction") as caught:
+        pennon.optimize.Compaction.commit(pennon.dataset(uri), results)
+    assert caught.value.retryable
+    check_answers(uri)
 
 
 @pytest.mark.parametrize("seed", range(4))

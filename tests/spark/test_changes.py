@@ -234,11 +234,10 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
         read_changes(spark, unstable.uri, starting_version=1).collect()
     LanceTable.forPath(spark, unstable.uri).migrateToStableRowIds()
     unstable.insert({"id": [2]})
-    assert [row["id"] for row in read_changes(spark, unstable.uri, starting_version=3).collect()] == [2]
-    with pytest.raises(
-        pennon.InvalidInputError, match=r"needs stable row ids, which version 1 of .* does not have"
-    ):
-        read_changes(spark, unstable.uri, starting_version=2)
+    for start in (2, 3):
+        assert [row["id"] for row in read_changes(spark, unstable.uri, starting_version=start).collect()] == [2]
+    with pytest.raises(Exception, match=r"requires stable row ids, version 1 of"):
+        read_changes(spark, unstable.uri, starting_version=1).collect()
 
 
 def test_a_vacuum_while_a_feed_is_planned(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon import _readers
 from pennon._methods.base import TableMethods
 from pennon._options import checked_names
+from pennon._readers import check_row_ids
 from pennon._table import commits
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ class CommitMethods(TableMethods):
         any.
 
         A table that has stable row ids is left as it is. It cannot be undone: versions from before can be read, not
-        restored. Others may write meanwhile: as an update, this is tried again then. Indices do not cover fragments
-        that were compacted with `defer_index_remap` until `optimize.optimize_indices()`.
+        restored. Others may write meanwhile: this is tried again then. Indices do not cover fragments that were
+        compacted with `defer_index_remap` until `optimize.optimize_indices()`.
 
         Raises
         ------
         pennon.InvalidInputError
             The config names a reader (`compatible_with`) that cannot read stable row ids.
-        pennon.ConflictError
-            Others committed all the time.
+        pennon.CommitConflictError
+            Others committed all the time, or changed the schema at that moment.
 
         Examples
         --------
@@ -90,7 +90,8 @@ class CommitMethods(TableMethods):
         >>> table.take_rows([1])["a"].to_pylist(), table.history(1)["_change_type"].to_pylist()
         ([20], ['insert', 'update'])
         """
-        _readers.check_table(self.config().get(_readers.KEY), self.data_storage_version, True, self.config())
+        newest = self.checkout_version(self.latest_version)
+        check_row_ids(newest.config(), newest.data_storage_version)
         self._native.migrate_to_stable_row_ids()
 
     # Config and metadata.

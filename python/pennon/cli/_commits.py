@@ -25,6 +25,7 @@ AT_A_TIME = 16
 FEW = 64
 # The numbers of detached versions begin here.
 DETACHED = 2**63
+_ASSIGNS_ROW_IDS = "pennon.assigns_row_ids"
 SCHEMA = pa.schema(
     [
         pa.field("version", pa.uint64()),
@@ -229,7 +230,7 @@ def _made(transaction: Transaction | None) -> dict[str, Any]:
     operation = transaction.operation
     return {
         "operation": type(operation).__name__,
-        "detail": _detail(operation),
+        "detail": "stable row ids" if _ASSIGNS_ROW_IDS in properties else _detail(operation),
         "message": message,
         "properties": properties,
     }

@@ -8,6 +8,7 @@ from pennon._text import counted
 from pennon.cli import _feed
 from pennon.cli._open import VERSION, Address, Name, branch_of, table_argument
 from pennon.cli._output import Output, color_option
+from pennon.errors import InvalidInputError
 
 
 @click.command()
@@ -39,8 +40,12 @@ def command(table: Address, rows: tuple[int, ...], dry_run: bool, reference: Nam
         count = newest.restore_rows(list(rows), reference)["num_restored_rows"]
         output.line(f"version {newest.version} has {counted(count, 'row')} of version {older.version} again")
         return
+    if newest.has_stable_row_ids and not older.has_stable_row_ids:
+        raise InvalidInputError(
+            f"version {older.version} is from before the table had stable row ids, and cannot be restored"
+        )
     difference = ""
-    if newest.has_stable_row_ids and older.has_stable_row_ids and older.version <= newest.version:
+    if newest.has_stable_row_ids and older.version <= newest.version:
         forward = _feed.count(newest, reference, None)
         back = _feed.Counts(inserted=forward.deleted, deleted=forward.inserted, updated=forward.updated)
         difference = f": {back.text(output)}"

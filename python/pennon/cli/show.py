@@ -47,6 +47,6 @@ def command(table: Address, output: Output, name: Name | None, stat: bool, limit
         return
     earlier = _commits.figures(opened, [begin] if begin else [])
     output.lines(statistics(output, commit.figures, earlier[0][2] if earlier else None))
-    if opened.has_stable_row_ids and (not begin or opened.checkout_version(begin).has_stable_row_ids):
+    if opened.has_stable_row_ids:
         output.line()
         print_changes(output, opened, begin, None, stat=stat, limit=limit)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from pyspark_pennon.errors import invalid, mismatch, noted
-from pyspark_pennon.feed.history import check_kept
+from pyspark_pennon.feed.history import check_kept, without_vacuumed
 from pyspark_pennon.feed.partitions import FeedRange, InsertedFragments, plan
 from pyspark_pennon.options.feed import FeedOptions, has_end
 from pyspark_pennon.options.source import ReadOptions
@@ -135,8 +135,10 @@ def window(table: Any, options: FeedOptions) -> tuple[int, int]:
         raise invalid(f"The feed starts at version {start} and ends at version {end}, which is before it")
     begin = max(start - 1, 0)
     check_kept(table, [begin, end] if options.net_changes else range(begin, end + 1))
-    if first := begin if options.net_changes else max(begin, 1):
-        _check_ids(table.checkout_version(first))
+    if begin and not (before := table.checkout_version(begin)).has_stable_row_ids:
+        # The version that gave the rows their ids changed none of them.
+        gone, _ = without_vacuumed(table, [start])
+        _check_ids(before if gone else table.checkout_version(start))
     return begin, end
 
 

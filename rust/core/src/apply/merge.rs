@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ApplyContext, fragments, indices, lineage, stable_row_ids, update};
+use super::{ApplyContext, fragments, indices, lineage, update};
 use crate::manifest::{Fragment, IndexMetadata, Manifest};
 use crate::schema::Schema;
 use crate::transaction::Merge;
@@ -44,9 +44,6 @@ pub(super) fn apply(
     fragments::retain_all_files(next);
     indices::uncover_rewritten(entries, current, next, &merge.fragments.iter().map(|f| f.id.0).collect())?;
     indices::retain(entries, next);
-    if context.assigns_row_ids && !stable {
-        stable_row_ids::assign(next, entries)?;
-    }
     Ok(())
 }
 

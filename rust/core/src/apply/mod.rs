@@ -70,8 +70,6 @@ pub struct ApplyContext<'a> {
     /// Whether the last-updated-at columns in the changed fragments of an `Update` were written for the version that is
     /// made. If not, the versions are computed from those of the current version and stored inline.
     pub writes_version_column: bool,
-    /// Whether a `Merge` gives the rows of a table without stable row ids such ids; a transaction cannot say it.
-    pub assigns_row_ids: bool,
 }
 
 impl ApplyContext<'_> {
@@ -93,7 +91,13 @@ pub fn apply(
     context: &ApplyContext<'_>,
 ) -> Result<(Manifest, Vec<IndexMetadata>)> {
     let (mut next, indices) = match (current, &transaction.operation) {
-        (Some(current), operation) => change(current, indices, operation, context)?,
+        (Some(current), operation) => {
+            let (mut next, mut indices) = change(current, indices, operation, context)?;
+            if transaction.assigns_row_ids() && !current.has_stable_row_ids() {
+                stable_row_ids::assign(&mut next, &mut indices)?;
+            }
+            (next, indices)
+        }
         (None, Operation::Overwrite(overwrite)) => (overwrite::create(overwrite, context)?, Vec::new()),
         (None, Operation::Clone(clone)) => clone::create(clone, context)?,
         (None, operation) => {

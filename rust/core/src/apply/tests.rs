@@ -46,7 +46,6 @@ fn context() -> ApplyContext<'static> {
         file_version: None,
         inline_lineage: &NO_INLINE_LINEAGE,
         writes_version_column: false,
-        assigns_row_ids: false,
     }
 }
 

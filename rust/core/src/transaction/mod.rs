@@ -42,6 +42,9 @@ pub use update_mem_wal_state::UpdateMemWalState;
 use crate::Version;
 use crate::schema::Metadata;
 
+/// Property of a `Merge` that gives the rows of a table without stable row ids such ids: their addresses.
+pub const ASSIGNS_ROW_IDS: &str = "pennon.assigns_row_ids";
+
 /// One commit, as its writer describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transaction {
@@ -55,6 +58,13 @@ pub struct Transaction {
     pub properties: Metadata,
     /// The change.
     pub operation: Operation,
+}
+
+impl Transaction {
+    /// Whether the rows of a table without stable row ids get such ids.
+    pub fn assigns_row_ids(&self) -> bool {
+        matches!(self.operation, Operation::Merge(_)) && self.properties.contains_key(ASSIGNS_ROW_IDS)
+    }
 }
 
 /// The change of a transaction (table format 7.1).

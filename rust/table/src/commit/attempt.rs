@@ -222,7 +222,6 @@ async fn next_manifest(
         timestamp,
         transaction_file: file_name.unwrap_or_default(),
         writes_version_column,
-        assigns_row_ids: change.assigns_row_ids,
         create,
         encoded: encoded.clone(),
     };
@@ -241,7 +240,6 @@ struct NextManifest {
     timestamp: Timestamp,
     transaction_file: String,
     writes_version_column: bool,
-    assigns_row_ids: bool,
     create: CreateOptions,
     /// The transaction as its file holds it.
     encoded: Bytes,
@@ -264,7 +262,6 @@ impl NextManifest {
             file_version: self.create.file_version,
             inline_lineage: &self.inline_lineage,
             writes_version_column: self.writes_version_column,
-            assigns_row_ids: self.assigns_row_ids,
         };
         let (mut manifest, mut indices) =
             apply(self.current.as_deref(), &self.indices, transaction, &context)?;

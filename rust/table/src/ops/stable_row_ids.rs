@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pennon_core::Result;
 use pennon_core::schema::Metadata;
+use pennon_core::transaction::ASSIGNS_ROW_IDS;
 use tracing::instrument;
 
 use super::ConflictRetries;
@@ -20,13 +21,17 @@ impl Dataset {
     /// written: the commit costs as much as the list of fragments. Both versions of a row (created, last updated) are the
     /// one that is made. It cannot be undone: versions from before cannot be restored.
     ///
-    /// Errors: `Unsupported` on a handle with columns that are not committed; retryable `Conflict` if others commit all the
-    /// time.
+    /// Errors: `Unsupported` on a handle with columns that are not committed; `Conflict` if others commit all the time, or
+    /// change the schema at that moment.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn migrate_to_stable_row_ids(&mut self) -> Result<()> {
         self.check_committed("migrate_to_stable_row_ids")?;
+        let mut base = self.clone();
+        if !self.version().is_detached() {
+            base.checkout_latest().await?;
+        }
         let attempt = |base: Self| async move { base.assign_row_ids().await };
-        let snapshot = super::retrying(self, ConflictRetries::default(), attempt).await?;
+        let snapshot = super::retrying(&base, ConflictRetries::default(), attempt).await?;
         self.move_to(snapshot);
         Ok(())
     }
@@ -36,8 +41,8 @@ impl Dataset {
             return Ok(Arc::clone(self.snapshot()));
         }
         let merge = self.merge_of(self.schema().as_ref().clone(), Vec::new(), true);
-        let transaction = staged::transaction(self.version(), None, Metadata::new(), merge);
-        let change = StagedChange { assigns_row_ids: true, ..StagedChange::from(transaction) };
-        self.publish(change).await.into_result()
+        let properties = Metadata::from([(ASSIGNS_ROW_IDS.to_owned(), "addresses".to_owned())]);
+        let transaction = staged::transaction(self.version(), None, properties, merge);
+        self.publish(StagedChange::from(transaction)).await.into_result()
     }
 }

@@ -64,8 +64,6 @@ pub struct StagedChange {
     /// The schema of a table that gets columns with the change: it becomes a `Merge`, on top of whatever version it is
     /// committed on.
     pub(crate) columns: Option<Arc<Schema>>,
-    /// Whether the rows of a table without stable row ids get such ids, by a `Merge`.
-    pub(crate) assigns_row_ids: bool,
     /// Files that are on their way to the store: the commit waits for them before it publishes.
     pub(crate) uploads: Uploads,
 }
@@ -80,7 +78,6 @@ impl From<Transaction> for StagedChange {
             reuse: None,
             in_place: None,
             columns: None,
-            assigns_row_ids: false,
             uploads: Uploads::default(),
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::manifest::FragmentReuse;
-use crate::transaction::{Merge, Restore};
+use crate::transaction::{ASSIGNS_ROW_IDS, Merge, Restore};
 
 /// A table without stable row ids that has had fragments 0 to 2, of which 1 is gone.
 fn without_ids() -> Manifest {
@@ -21,10 +21,14 @@ fn merge(manifest: &Manifest) -> Transaction {
     transaction(Operation::Merge(Merge { fragments, schema, preserves_nullability: true }))
 }
 
+fn assigning(manifest: &Manifest) -> Transaction {
+    let properties = Metadata::from([(ASSIGNS_ROW_IDS.to_owned(), "addresses".to_owned())]);
+    Transaction { properties, ..merge(manifest) }
+}
+
 #[test]
 fn ids_are_addresses() {
     let current = without_ids();
-    let assigns = ApplyContext { assigns_row_ids: true, ..context() };
     let system = IndexMetadata {
         uuid: Uuid::nil(),
         fields: Vec::new(),
@@ -40,7 +44,7 @@ fn ids_are_addresses() {
         fragments: Some(RoaringBitmap::from([0, 2])),
         ..system.clone()
     };
-    let (next, indices) = apply(Some(&current), &[system, index], &merge(&current), &assigns).unwrap();
+    let (next, indices) = apply(Some(&current), &[system, index], &assigning(&current), &context()).unwrap();
     assert!(next.has_stable_row_ids());
     assert!(next.writer_flags.contains(Flags::STABLE_ROW_IDS));
     assert_eq!(next.next_row_id, 3 << 32);
@@ -56,11 +60,12 @@ fn ids_are_addresses() {
         assert_eq!(fragment.last_updated_at_sequence().unwrap().unwrap(), versions);
     }
     // The next rows get ids that no address was.
-    let (after, _) = apply(Some(&next), &[], &append(vec![Fragment::new(Vec::new(), 3)]), &assigns).unwrap();
+    let (after, _) =
+        apply(Some(&next), &[], &append(vec![Fragment::new(Vec::new(), 3)]), &context()).unwrap();
     let last = after.fragments.decode_all().last().unwrap();
     assert_eq!(last.row_id_sequence().unwrap().unwrap(), RowIdSequence::from_range(3 << 32..(3 << 32) + 3));
     // A merge of a table that has ids leaves them.
-    let (merged, _) = apply(Some(&next), &[], &merge(&next), &assigns).unwrap();
+    let (merged, _) = apply(Some(&next), &[], &assigning(&next), &context()).unwrap();
     assert_eq!(merged.next_row_id, next.next_row_id);
 }
 
@@ -75,8 +80,7 @@ fn a_merge_gives_none_by_itself() {
 #[test]
 fn ids_are_not_taken_back() {
     let current = without_ids();
-    let assigns = ApplyContext { assigns_row_ids: true, ..context() };
-    let (next, _) = apply(Some(&current), &[], &merge(&current), &assigns).unwrap();
+    let (next, _) = apply(Some(&current), &[], &assigning(&current), &context()).unwrap();
     let version = current.version;
     let restored = (current, Vec::new());
     let restoring = ApplyContext { restored: Some(&restored), ..context() };

@@ -47,15 +47,16 @@ impl Window {
                 find(dataset, end).await?.ok_or_else(|| Error::invalid_input("The end is version 0"))?
             }
         };
-        let before = match begin {
+        let mut before = match begin {
             FeedPoint::Time(_) => from_time(dataset, begin).await?,
             FeedPoint::Version(_) => find(dataset, begin).await?,
         };
-        if let Some(before) = &before {
+        check_ids(&end)?;
+        if let Some(before) = &mut before {
             check_order(before, &end)?;
-        }
-        for snapshot in before.iter().chain([&end]) {
-            check_ids(snapshot)?;
+            if !before.manifest.has_stable_row_ids() {
+                *before = first_with_ids(before, &end).await?;
+            }
         }
         let first = before.as_ref().map_or(Version(0), |snapshot| snapshot.version());
         let mut between = Vec::new();
@@ -174,14 +175,38 @@ fn check_order(before: &Snapshot, end: &Snapshot) -> Result<()> {
 }
 
 fn check_ids(snapshot: &Snapshot) -> Result<()> {
-    if snapshot.manifest.has_stable_row_ids() {
-        return Ok(());
+    match snapshot.manifest.has_stable_row_ids() {
+        true => Ok(()),
+        false => {
+            Err(without_ids(snapshot, "migrate_to_stable_row_ids gives them, for the versions from then on"))
+        }
     }
-    Err(Error::invalid_input(format!(
+}
+
+/// The next version, if it gave the rows their ids, and changed nothing else.
+async fn first_with_ids(before: &Arc<Snapshot>, end: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
+    let next = match before.version().next() {
+        next if next == end.version() => Some(Arc::clone(end)),
+        next => {
+            let scheme = end.source().scheme;
+            match load::load_version(&end.store, end.session(), next, scheme).await {
+                Ok(next) => Some(next),
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    let with_ids = next.filter(|next| next.manifest.has_stable_row_ids());
+    with_ids.ok_or_else(|| {
+        without_ids(before, "later ones do, since migrate_to_stable_row_ids gave them to the table")
+    })
+}
+
+fn without_ids(snapshot: &Snapshot, hint: &str) -> Error {
+    Error::invalid_input(format!(
         "A change feed requires stable row ids, version {} of {} does not use them: without them an updated row cannot be \
-         distinguished from a deleted and a new one. migrate_to_stable_row_ids gives the rows of a table such ids, for the \
-         versions from then on",
+         distinguished from a deleted and a new one; {hint}",
         snapshot.version(),
         snapshot.store.root()
-    )))
+    ))
 }

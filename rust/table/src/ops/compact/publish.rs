@@ -102,10 +102,12 @@ impl Dataset {
         }
         let old = rewrites.iter().flat_map(|rewrite| &rewrite.original_fragments);
         check_indices(&newest, &indices, old.map(|f| f.id), settings)?;
+        check_row_ids(&newest, rewrites)?;
         let reserved = match reserved {
             Some(reserved) => reserved,
             None => self.reserve_ids(newest, count).await?,
         };
+        check_row_ids(&reserved.version, rewrites)?;
         let mut groups: Vec<RewriteGroup> = rewrites
             .iter()
             .map(|rewrite| RewriteGroup {
@@ -189,6 +191,18 @@ async fn check_origin(newest: &Snapshot, rewrite: &RewriteResult) -> Result<()> 
              table or branch, which has its files"
         ))),
     }
+}
+
+/// Errors: retryable `Conflict` if the table got stable row ids since a task read it.
+fn check_row_ids(snapshot: &Snapshot, rewrites: &[RewriteResult]) -> Result<()> {
+    let mut fragments = rewrites.iter().flat_map(|rewrite| &rewrite.original_fragments);
+    if snapshot.manifest.has_stable_row_ids() && fragments.any(|fragment| fragment.row_ids.is_none()) {
+        return Err(Error::retryable_conflict(format!(
+            "the table has stable row ids in version {}, and had none when a task of the compaction read it",
+            snapshot.version()
+        )));
+    }
+    Ok(())
 }
 
 /// Ids of fragments that no other transaction gets.

@@ -88,7 +88,8 @@ impl Dataset {
         let merged = blocking(move || segments(&read, &known)).await?;
         if merged.len() < parts.len() {
             return Err(Error::unsupported(format!(
-                "{} of {} segments can be read and cover fragments of version {}",
+                "{} of {} segments can be read and cover fragments of version {}: commit them without merging them, or build \
+                 them again",
                 merged.len(),
                 parts.len(),
                 self.version()
