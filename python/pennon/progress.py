@@ -107,7 +107,7 @@ class FragmentWriteProgress(ABC):
         Parameters
         ----------
         fragment
-            As far as it is known; its id may not be assigned yet.
+            As far as it is known: without files, which it has in `pylance`, and its id may not be assigned yet.
         **kwargs
             For what releases to come may add.
 

@@ -156,3 +156,20 @@ def test_values_are_merged(uri: str, stable: bool, kind: str) -> None:
     table = written(pennon, uri, stable)
     merged = table.merge_existing_index_segments([Segment(kind, [id]).build(table) for id in range(FRAGMENTS)])
     assert merged.fragment_ids == set(range(FRAGMENTS))
+
+
+@pytest.mark.parametrize("deferred", [True, False])
+def test_segments_built_before_a_compaction_are_not_merged_and_can_be_committed(uri: str, deferred: bool) -> None:
+    table = written(pennon, uri, stable=False)
+    table.create_scalar_index("a", "BTREE", name="kept")
+    parts = [Segment("BTREE", [id]).build(table) for id in range(FRAGMENTS)]
+    table.update({"a": "9999"}, where="a = 5")
+    table.optimize.compact_files(defer_index_remap=deferred)
+    assert [fragment.fragment_id for fragment in table.get_fragments()] == [FRAGMENTS, FRAGMENTS + 1]
+    with pytest.raises(pennon.UnsupportedError, match="0 of 4 segments can be read and cover fragments"):
+        table.merge_existing_index_segments(parts)
+    table.commit_existing_index_segments("x", "a", parts)
+    for library in (lance, pennon):
+        opened = library.dataset(uri)
+        found = [opened.count_rows(condition) for condition in ("a = 5", "a = 9999", "a = 700")]
+        assert found == [0, 1, 1], library.__name__

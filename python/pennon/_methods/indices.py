@@ -365,14 +365,17 @@ class IndexMethods(TableMethods):
     def merge_existing_index_segments(self, segments: list[Index]) -> Index:
         """Make one segment of several that are not committed; the files of those stay.
 
-        It does not cover fragments in which values of the column were replaced since a segment was built.
+        It does not cover fragments in which values of the column were replaced since a segment was built. Merge
+        before a compaction: segments of nothing but fragments that it removed are not merged, while
+        [commit_existing_index_segments][pennon.LanceDataset.commit_existing_index_segments] takes them.
 
         Raises
         ------
         pennon.InvalidInputError
             There are none, they are of several kinds or metrics, or two of them cover the same fragment.
         pennon.UnsupportedError
-            A segment cannot be read, or their product quantization has several parameters.
+            A segment cannot be read, none of them covers a fragment of this version, or their product quantization
+            has several parameters.
 
         Examples
         --------
