@@ -321,3 +321,18 @@ def test_agrees_with_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]], stable: bool
 ) -> None:
     run(str(tmp_path_factory.mktemp("model") / "t"), actions, stable)
+
+
+def test_names_in_back_ticks() -> None:
+    data = pa.table({"user-id": [1, 2], "a`b": [0, 0], "`q`": [0, 0], "s": [{"k": 1}, {"k": 2}]})
+    table = pennon.write_dataset(data, "memory://update-back-ticks", mode="overwrite")
+    table.update({"`user-id`": "`user-id` + 1", "`a``b`": "2", "`q`": "3"})
+    assert table.to_table().drop_columns("s").to_pylist()[0] == {"user-id": 2, "a`b": 2, "`q`": 3}
+    with pytest.raises(pennon.InvalidInputError, match="'user-id' is assigned twice"):
+        table.update({"user-id": "1", "`user-id`": "2"})
+    for name in ("s.k", "`s`.`k`"):
+        with pytest.raises(pennon.InvalidInputError, match="Nested column references"):
+            table.update({name: "1"})
+    ids = table.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
+    with pytest.raises(pennon.InvalidInputError, match="No field named `user-id`"):
+        table.update_rows(ids, {"`user-id`": [1, 2]})

@@ -131,8 +131,8 @@ class UpdateMethods(TableMethods):
         Parameters
         ----------
         updates
-            An SQL expression for each column that gets new values. Expressions see the row as it was and may name
-            system columns; the result is cast to the type of the column.
+            An SQL expression for each column that gets new values, whose name may be in back ticks. Expressions see
+            the row as it was and may name system columns; the result is cast to the type of the column.
         where
             SQL text, or a pyarrow expression; by default all rows. Rows for which it is null are not updated.
         conflict_retries

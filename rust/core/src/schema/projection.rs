@@ -21,6 +21,12 @@ impl Schema {
         rest.iter().try_fold(self.field(first)?, |field, name| field.child(name))
     }
 
+    /// The column of that path, which is its name, in back ticks or not; none if the path leads to a member.
+    pub fn column_by_path(&self, path: &str) -> Option<&Field> {
+        let found = self.field_by_path(path)?;
+        self.fields.iter().find(|column| column.id == found.id)
+    }
+
     /// The field of that id.
     pub fn field_by_id(&self, id: FieldId) -> Option<&Field> {
         self.depth_first().find(|f| f.id == id)

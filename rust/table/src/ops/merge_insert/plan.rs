@@ -436,9 +436,9 @@ pub(super) fn key_columns(table: &Schema, on: &[String]) -> Result<Vec<String>> 
     keys.sort_by_key(|f| f.carried.primary_key_position);
     let declared: Vec<String> = keys.into_iter().map(|f| f.name.clone()).collect();
     for name in if on.is_empty() { &declared } else { on } {
-        let found = match table.field_by_path(name) {
-            Some(field) if table.fields.iter().any(|column| column.id == field.id) => field.name.clone(),
-            Some(_) => {
+        let found = match table.column_by_path(name) {
+            Some(column) => column.name.clone(),
+            None if table.field_by_path(name).is_some() => {
                 return Err(Error::invalid_input(format!(
                     "Merge insert key column '{name}' is a member of a struct: keys are columns of the table"
                 )));

@@ -28,10 +28,15 @@ pub(super) struct Assignments {
 }
 
 impl Assignments {
-    /// From an SQL expression for each column. Errors: `InvalidInput`.
+    /// From an SQL expression for each column, whose name may be in back ticks. Errors: `InvalidInput`.
     pub(super) fn of_expressions(snapshot: &Snapshot, list: &[(String, String)]) -> Result<Self> {
-        let visible = scan::visible_schema(&snapshot.manifest.schema);
-        Self::plan(snapshot, list.iter().map(|(column, sql)| (column.as_str(), sql.as_str())), &visible, None)
+        let table = &snapshot.manifest.schema;
+        let visible = scan::visible_schema(table);
+        let list = list.iter().map(|(path, sql)| {
+            let name = table.column_by_path(path).map_or(path, |column| &column.name);
+            (name.as_str(), sql.as_str())
+        });
+        Self::plan(snapshot, list, &visible, None)
     }
 
     /// From rows that are given. Errors: `InvalidInput`.
@@ -211,7 +216,7 @@ pub(super) fn batch(fields: Vec<ArrowField>, columns: Vec<ArrayRef>, rows: usize
 }
 
 fn unknown_column(table: &Schema, name: &str) -> Error {
-    if table.field_by_path(name).is_some() {
+    if table.column_by_path(name).is_none() && table.field_by_path(name).is_some() {
         return Error::invalid_input(format!(
             "Nested column references are not yet supported. Referenced: {name}; assign the whole column"
         ));
