@@ -94,6 +94,23 @@ def test_bases_of_a_table_that_exists(tmp_path: Path, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", MODULES)
+def test_bases_of_two_writers(tmp_path: Path, side: str) -> None:
+    """Different ones are all registered, each with an id of its own."""
+    uri = tmp_path / "table"
+    table = MODULES[side].write_dataset(rows(3), str(uri))
+    stale, other = MODULES[side].dataset(str(uri)), MODULES[side].dataset(str(uri))
+    first, second = bases(side, tmp_path)
+    table.add_bases([first])
+    stale.add_bases([second])
+    assert {id: base.name for id, base in pennon.dataset(uri).base_paths().items()} == {1: "zero", 2: "one"}
+    with pytest.raises(OSError, match="UpdateBases"):
+        other.add_bases([second])
+    table = MODULES[side].write_dataset(rows(4, 10), stale, mode="append", target_bases=["one", "zero"])
+    assert places(uri) == [None, 2]
+    assert_both_agree(uri)
+
+
+@pytest.mark.parametrize("side", MODULES)
 def test_merges(tmp_path: Path, side: str) -> None:
     uri = tmp_path / "table"
     data = rows(10).append_column("n", rows(10)["id"]).append_column("m", rows(10)["id"])

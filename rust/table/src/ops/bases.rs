@@ -1,9 +1,9 @@
 //! Base paths: more roots that data files may be written to (table format 2.6 and 11.4).
 
+use pennon_core::Result;
 use pennon_core::manifest::BasePath;
 use pennon_core::schema::Metadata;
 use pennon_core::transaction::{Operation, UpdateBases};
-use pennon_core::{Error, Result};
 use tracing::instrument;
 
 use crate::dataset::Dataset;
@@ -16,10 +16,11 @@ impl Dataset {
     /// that lies in the table itself; `Conflict` if another writer registered the same one meanwhile.
     #[instrument(level = "debug", skip_all, fields(table = self.uri(), version = %self.version()))]
     pub async fn add_bases(&mut self, bases: &[BasePath], properties: Metadata) -> Result<()> {
-        let known = &self.manifest().base_paths;
-        let max = known.iter().map(|base| base.id).max().unwrap_or(0);
-        let next = max.checked_add(1).ok_or_else(|| Error::unsupported("all base ids are used up"))?;
-        let new_bases = placement::prepare(bases, &self.snapshot().store, next)?;
+        let mut new_bases = placement::prepare(bases, &self.snapshot().store, 1)?;
+        // The commit gives the other ids: writers that add different paths at the same time would choose the same ones.
+        for (prepared, base) in new_bases.iter_mut().zip(bases) {
+            prepared.id = base.id;
+        }
         let operation = Operation::UpdateBases(UpdateBases { new_bases });
         self.commit_operation(operation, None, properties).await
     }
