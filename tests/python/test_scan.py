@@ -324,3 +324,15 @@ def test_large_scan(uri: str) -> None:
     table = pennon.write_dataset(numbers(100_000), uri, max_rows_per_file=30_000)
     assert table.to_table().equals(numbers(100_000))
     assert table.count_rows("id % 10 = 0") == 10_000
+
+
+def test_a_name_that_is_another_in_back_ticks() -> None:
+    data = pa.table({"`q`": [0, 1], "q": [2, 3], "id": [4, 5]})
+    table = pennon.write_dataset(data, "memory://scan-back-ticks", mode="overwrite")
+    assert table.to_table() == data
+    assert table.to_table(columns=["q", "`q`"]) == data.select(["q", "`q`"])
+    assert table.take([1], columns=["q"])["q"].to_pylist() == [3]
+    assert table.to_table(columns=["id"], filter="q = 2")["id"].to_pylist() == [4]
+    assert table.to_table(columns=["id"], filter="```q``` = 1")["id"].to_pylist() == [5]
+    table.update({"q": "q + `id`"}, where="id = 5")
+    assert table.to_table().sort_by("id").to_pydict() == {"`q`": [0, 1], "q": [2, 8], "id": [4, 5]}

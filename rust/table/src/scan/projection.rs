@@ -273,7 +273,11 @@ fn input_of(schema: &Schema, asked: &[Asked], filter: Option<&Expression>) -> Re
     Ok(Input { fields, system, schema: arrow })
 }
 
+/// A path of [`Schema::project`]. The name of a column is one: in back ticks it might be that of another column.
 fn quoted(path: &[String]) -> String {
+    if let [name] = path {
+        return name.clone();
+    }
     let names: Vec<String> = path.iter().map(|n| format!("`{}`", n.replace('`', "``"))).collect();
     names.join(".")
 }
