@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pyspark_pennon.errors import internal, invalid
+from pyspark_pennon.errors import internal, invalid, wrong_type
 from pyspark_pennon.handle import TableHandle
 from pyspark_pennon.options.provider import stored
 from pyspark_pennon.options.source import required_version
@@ -168,7 +168,7 @@ class AdministrationMethods(TableHandle):
         |      1|Overwrite|                3|
         +-------+---------+-----------------+
         """
-        if limit is not None and limit < 1:
+        if limit is not None and _number("limit", limit) < 1:
             raise invalid(f"The limit of the history is {limit}: expected at least 1")
         return self._frame(_history(self._target.open(), limit), _HISTORY)
 
@@ -340,7 +340,7 @@ class AdministrationMethods(TableHandle):
         >>> table.vacuum(retentionHours=0).first().num_removed_versions
         1
         """
-        hours = RETENTION_HOURS if retentionHours is None else retentionHours
+        hours = RETENTION_HOURS if retentionHours is None else _number("retentionHours", retentionHours)
         if hours < 0:
             raise invalid(f"The retention is {hours} hours: expected 0 or more")
         table = self._target.open()
@@ -510,6 +510,13 @@ def _data_files(table: Any) -> dict[tuple[str, int | None], int]:
     """Sizes of the data files of a version."""
     files = (file for fragment in table.get_fragments() for file in fragment.metadata.files)
     return {(file.path, file.base_id): file.file_size_bytes or 0 for file in files}
+
+
+def _number(name: str, value: Any) -> Any:
+    """An argument. Raises `InvalidTypeError` for one that is no number."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    raise wrong_type(f"{name} is {value!r}: expected a number")
 
 
 def _history(table: Any, limit: int | None) -> list[tuple[Any, ...]]:

@@ -165,6 +165,10 @@ def test_figures_and_history(spark: SparkSession, table: pennon.LanceDataset) ->
     assert (detail.lastModified, detail.createdAt) == (history[0].timestamp, history[4].timestamp)
     with pytest.raises(pennon.InvalidInputError, match="limit of the history is 0"):
         handle.history(0)
+    with pytest.raises(TypeError, match="limit is '1': expected a number"):
+        handle.history("1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="retentionHours is '1': expected a number"):
+        handle.vacuum("1")  # type: ignore[arg-type]
     named = handle.alias("t")
     assert named.toDF(columns=["id"]).selectExpr("max(t.id)").first()[0] == 102
     assert handle._target.alias is None

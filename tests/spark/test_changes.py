@@ -229,6 +229,8 @@ def test_vacuumed_versions(spark: SparkSession, table: pennon.LanceDataset) -> N
     table.insert({"id": [7], "text": ["h"]})
     assert handle.changes(9).count() == 1
     assert {row["id"] for row in collected(handle.changes(5, net=True))} == {2, 7}
+    with pytest.raises(pennon.InvalidInputError, match="'startingVersion' is -1: expected a number from 0 on"):
+        handle.changes(-1)
     unstable = pennon.write_dataset({"id": [1]}, f"{table.uri}-2", enable_stable_row_ids=False)
     with pytest.raises(Exception, match="needs stable row ids"):
         read_changes(spark, unstable.uri, starting_version=1).collect()

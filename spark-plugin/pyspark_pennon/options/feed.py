@@ -130,11 +130,10 @@ class FeedOptions:
     def check(self) -> None:
         """Raises an error for options that contradict each other."""
         for end in ("starting", "ending"):
-            if isinstance(getattr(self, f"{end}_version"), bool):
-                raise invalid(
-                    f"Pennon option '{end}Version' is {getattr(self, f'{end}_version')}: expected a number"
-                )
-            if getattr(self, f"{end}_version") is not None and getattr(self, f"{end}_timestamp") is not None:
+            version = getattr(self, f"{end}_version")
+            if isinstance(version, bool) or (isinstance(version, int) and version < 0):
+                raise invalid(f"Pennon option '{end}Version' is {version}: expected a number from 0 on")
+            if version is not None and getattr(self, f"{end}_timestamp") is not None:
                 raise invalid(
                     f"Pennon options '{end}Version' and '{end}Timestamp' were both given; give one of them"
                 )
