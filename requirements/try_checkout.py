@@ -1,9 +1,9 @@
 """Runs what the README tells a newcomer to run, in a new clone, and says how long each command took.
 
-    python requirements/try_checkout.py [--results benches/results]
+    python requirements/try_checkout.py [--results FOLDER]
 
 It needs all of a machine with two cores for half an hour. The last commit is cloned; packages that pip
-and cargo fetched before come from their caches. `docs/install.md` shows the file that `--results` gets.
+and cargo fetched before come from their caches.
 """
 
 from __future__ import annotations
