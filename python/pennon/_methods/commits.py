@@ -64,9 +64,8 @@ class CommitMethods(TableMethods):
 
         The ids are the addresses that the rows have now, which are their ids without stable row ids. No row is
         written again, and indices are kept: the commit costs what the list of fragments costs. The change feed,
-        `history` and ids that outlive updates and compactions begin with this version. It is
-        `_row_created_at_version` and `_row_last_updated_at_version` of the rows from before, which did not record
-        any.
+        `history` and ids that outlive updates and compactions begin with this version. Rows from before have it as
+        `_row_created_at_version` and `_row_last_updated_at_version`, which were not recorded.
 
         A table that has stable row ids is left as it is. It cannot be undone: versions from before can be read, not
         restored. Others may write meanwhile: this is tried again then. Indices do not cover fragments that were

@@ -83,8 +83,8 @@ def _check_ids(table: Any) -> None:
     if not table.has_stable_row_ids:
         raise invalid(
             f"A change feed needs stable row ids, which version {table.version} of {table.uri} does not have: an "
-            "updated row cannot be told from a deleted and a new one. LanceTable.migrateToStableRowIds gives them "
-            "to a table, for the versions after its own"
+            "updated row cannot be distinguished from a deleted and a new one. LanceTable.migrateToStableRowIds "
+            "gives them to a table, for the versions after its own"
         )
 
 
